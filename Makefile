@@ -1,0 +1,59 @@
+# Every command sets up what it needs, in .venv; a second call finds it there.
+
+BASE_PYTHON ?= python3
+VENV := .venv
+PYTHON := $(VENV)/bin/python
+RUNTIME := $(VENV)/.runtime-installed
+DEV := $(VENV)/.dev-installed
+CHECKED := src tests $(wildcard benchmarks)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test format docs clean
+.NOTPARALLEL:
+
+help:  ## list these commands
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(RUNTIME)  ## train on data that comes with the package and leave a report
+	@$(VENV)/bin/allotment demo
+
+test: $(DEV)  ## run every check that CI runs
+	@echo "Linting (ruff check)."
+	@$(PYTHON) -m ruff check $(CHECKED)
+	@echo "Checking the format (ruff format)."
+	@$(PYTHON) -m ruff format --check $(CHECKED)
+	@echo "Checking the types (mypy, strict)."
+	@$(PYTHON) -m mypy $(CHECKED)
+	@echo "Running the tests and the examples of docstrings and pages (pytest)."
+	@$(PYTHON) -m pytest
+
+format: $(DEV)  ## format the code and repair what the linter can
+	@$(PYTHON) -m ruff check --fix $(CHECKED)
+	@$(PYTHON) -m ruff format $(CHECKED)
+
+docs: $(RUNTIME)  ## write the generated pages anew from the kept records
+	@$(PYTHON) -m allotment docs
+
+clean:  ## remove the environment and the caches; runs stay
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist src/*.egg-info
+	find src tests $(wildcard benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp says that an installation reached its end. Each installation takes the stamps away first,
+# and an environment without any is made anew, so that nothing half-installed is ever used.
+define install
+	@$(BASE_PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+	  echo "allotment needs Python 3.11 or newer. Found: $$($(BASE_PYTHON) --version 2>/dev/null || echo none)." \
+	    "Another can be named: make $(MAKECMDGOALS) BASE_PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@echo "Installing $(1) into $(VENV) (1 to 3 minutes the first time, mostly torch)."
+	@test -e $(RUNTIME) || $(BASE_PYTHON) -m venv --clear $(VENV)
+	@rm -f $(RUNTIME) $(DEV)
+	@PIP_DISABLE_PIP_VERSION_CHECK=1 $(PYTHON) -m pip install -qq -c constraints.txt -e '$(2)'
+	@touch $(RUNTIME)
+endef
+
+$(RUNTIME): pyproject.toml constraints.txt
+	$(call install,allotment and what it runs on,.)
+
+$(DEV): pyproject.toml constraints.txt
+	$(call install,allotment and what its tests need,.[dev])
+	@touch $@

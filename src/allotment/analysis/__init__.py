@@ -1,0 +1,41 @@
+"""Numbers from records: means with their spread, task embeddings, comparisons between methods.
+
+Everything here is a function from runs, or from arrays they hold, to a value; nothing needs torch,
+the device or the data that the runs were made with.
+
+>>> import numpy as np
+>>> without, with_budget = estimate([96.6, 96.8, 97.0]), estimate([96.3, 96.4, 96.5])
+>>> print(without)
+96.8 ± 0.2 sd (n=3)
+>>> disjoint(without, with_budget)
+False
+>>> rows = np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+>>> distinct_groups(rows)
+[[0, 1], [2]]
+>>> cosine_similarity(rows).round(3).tolist()
+[[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+"""
+
+from ._curves import Band as Band
+from ._curves import loss_band as loss_band
+from ._curves import smooth as smooth
+from ._difference import PairedDifference as PairedDifference
+from ._difference import paired_difference as paired_difference
+from ._embeddings import cosine_similarity as cosine_similarity
+from ._embeddings import distinct_groups as distinct_groups
+from ._embeddings import embeddings as embeddings
+from ._embeddings import recovers as recovers
+from ._embeddings import usage_by_layer as usage_by_layer
+from ._estimate import CONFIDENCE as CONFIDENCE
+from ._estimate import Estimate as Estimate
+from ._estimate import disjoint as disjoint
+from ._estimate import estimate as estimate
+from ._estimate import n_decimals as n_decimals
+from ._measure import GroupKey as GroupKey
+from ._measure import Summary as Summary
+from ._measure import collapsed as collapsed
+from ._measure import group_runs as group_runs
+from ._measure import measure as measure
+from ._measure import share_active as share_active
+from ._measure import summarise as summarise
+from ._measure import typical_run as typical_run

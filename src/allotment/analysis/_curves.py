@@ -1,0 +1,63 @@
+"""Loss over time: smoothed, and as a band over runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from allotment._progress import Floats
+from allotment.records import RunRecord
+
+from ._estimate import half_width
+
+
+@dataclass(frozen=True, kw_only=True)
+class Band:
+    """A mean over runs with its 90 % interval at each of ``n`` rounds."""
+
+    rounds: Floats  # [n]
+    mean: Floats  # [n]
+    low: Floats  # [n], NaN where there is one run only
+    high: Floats  # [n]
+    n_runs: int
+
+
+def smooth(curve: Floats, window: int) -> Floats:
+    """Returns at each point the mean of the last ``window`` points, fewer at the start.
+
+    >>> import numpy as np
+    >>> smooth(np.array([4.0, 2.0, 0.0, 4.0]), 2).tolist()
+    [4.0, 3.0, 1.0, 2.0]
+    """
+    if window < 1:
+        raise ValueError(f"`window` should be at least 1. Found `window = {window}`.")
+    return np.array([curve[max(0, end - window) : end].mean() for end in range(1, len(curve) + 1)])
+
+
+def loss_band(records: Sequence[RunRecord], window: int) -> Band:
+    """Returns the training loss, mean over tasks, of runs that reached their end.
+
+    Args:
+        records: The runs. Where their points lie at different rounds, those of the shortest run
+            are taken and the others read off between their own.
+        window: Rounds to smooth over; at least one point is taken.
+    """
+    finished = [record for record in records if record.finished and len(record.rounds)]
+    if not finished:
+        nothing = np.zeros(0)
+        return Band(rounds=nothing, mean=nothing, low=nothing, high=nothing, n_runs=0)
+    shortest = min(finished, key=lambda record: (record.rounds[-1], len(record.rounds)))
+    rounds = shortest.rounds.astype(np.float64)
+    curves = np.stack(
+        [np.interp(rounds, record.rounds, _smoothed(record, window)) for record in finished]
+    )  # [R, n]
+    mean, n_runs = curves.mean(axis=0), len(finished)
+    spread = curves.std(axis=0, ddof=1) if n_runs > 1 else np.full_like(mean, np.nan)
+    half = half_width(1.0, n_runs) * spread
+    return Band(rounds=rounds, mean=mean, low=mean - half, high=mean + half, n_runs=n_runs)
+
+
+def _smoothed(record: RunRecord, window: int) -> Floats:
+    """Returns a run's loss over time, smoothed over about ``window`` rounds."""
+    stretch = float(np.median(np.diff(record.rounds, prepend=0)))
+    return smooth(record.losses.mean(axis=1), max(1, round(window / max(stretch, 1.0))))

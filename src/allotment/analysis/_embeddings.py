@@ -1,0 +1,60 @@
+"""Task embeddings: the rows of the allocation, and which tasks share one."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from allotment._progress import Floats
+from allotment.records import RunRecord
+
+
+def embeddings(record: RunRecord) -> Floats:
+    """Returns which components each task uses at the end, 0 or 1, shape ``[T, C]``."""
+    return (record.outcome.matrix > 0).astype(np.float64)
+
+
+def distinct_groups(embeddings: Floats) -> list[list[int]]:
+    """Returns the tasks that share a row, group by group, in the order of their first task.
+
+    >>> import numpy as np
+    >>> distinct_groups(np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
+    [[0, 2], [1]]
+    """
+    groups: dict[tuple[float, ...], list[int]] = {}
+    for task, row in enumerate(embeddings):
+        groups.setdefault(tuple(row), []).append(task)
+    return list(groups.values())
+
+
+def cosine_similarity(embeddings: Floats) -> Floats:
+    """Returns the cosine of the angle between each two rows, shape ``[T, T]``.
+
+    A task that uses nothing has a row of zeros and no angle: it counts as like (1) another such
+    task and itself, and as unlike (0) every task that uses something.
+    """
+    lengths = np.linalg.norm(embeddings, axis=1)  # [T]
+    empty = lengths == 0
+    directions = embeddings / np.where(empty, 1.0, lengths)[:, None]
+    similarity = directions @ directions.T
+    similarity[np.ix_(empty, empty)] = 1.0
+    return np.clip(similarity, -1.0, 1.0)
+
+
+def recovers(record: RunRecord) -> bool | None:
+    """Returns whether the allocation shows the families of the tasks.
+
+    It does when all tasks of a family have the same row and different families have different rows.
+    None where the record names no families.
+    """
+    families = record.header.families
+    if not families:
+        return None
+    rows = {(family, tuple(row)) for family, row in zip(families, embeddings(record), strict=True)}
+    n_families = len(set(families))
+    return len(rows) == n_families == len({row for _, row in rows})
+
+
+def usage_by_layer(record: RunRecord) -> Floats:
+    """Returns the share of open gates in each modular layer over all tasks, shape ``[L]``."""
+    ends = np.cumsum(record.header.layer_sizes)[:-1]
+    layers: list[NDArray[np.float64]] = np.split(embeddings(record), ends, axis=1)
+    return np.array([layer.mean() for layer in layers])

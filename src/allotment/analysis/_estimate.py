@@ -1,0 +1,92 @@
+"""A mean over runs that carries its spread."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import stats
+
+CONFIDENCE = 0.9  # of every interval, as in the paper's figures
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """What several runs say of one number; one run alone has no spread, which is then NaN.
+
+    Its text gives the standard deviation over runs, as the paper's tables do:
+
+    >>> print(estimate([96.6, 96.8, 97.0]))
+    96.8 ± 0.2 sd (n=3)
+    >>> print(estimate([96.8]))
+    96.8 (n=1, no spread)
+    """
+
+    mean: float
+    sd: float  # standard deviation over runs, with n - 1
+    half_width: float  # of the 90 % Student-t interval of the mean
+    median: float
+    n: int
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The ends of the 90 % interval of the mean."""
+        return self.mean - self.half_width, self.mean + self.half_width
+
+    def scaled(self, factor: float) -> "Estimate":
+        """Returns the same estimate in another unit, such as percent."""
+        return Estimate(
+            mean=self.mean * factor,
+            sd=self.sd * factor,
+            half_width=self.half_width * factor,
+            median=self.median * factor,
+            n=self.n,
+        )
+
+    def __str__(self) -> str:
+        if self.n == 0:
+            return "no run"
+        if self.n == 1:
+            return f"{self.mean:.3g} (n=1, no spread)"
+        digits = n_decimals(self.sd)
+        return f"{self.mean:.{digits}f} ± {self.sd:.{digits}f} sd (n={self.n})"
+
+
+def estimate(values: Iterable[float]) -> Estimate:
+    """Returns mean, spread and interval of ``values``; those that are not finite are left out."""
+    finite = np.array([value for value in values if math.isfinite(value)], dtype=float)
+    n = len(finite)
+    if n == 0:
+        return Estimate(mean=math.nan, sd=math.nan, half_width=math.nan, median=math.nan, n=0)
+    sd = float(finite.std(ddof=1)) if n > 1 else math.nan
+    return Estimate(
+        mean=float(finite.mean()),
+        sd=sd,
+        half_width=half_width(sd, n),
+        median=float(np.median(finite)),
+        n=n,
+    )
+
+
+def half_width(sd: float, n: int) -> float:
+    """Returns half the width of the 90 % interval of a mean of ``n`` values; NaN for one value."""
+    if n < 2:
+        return math.nan
+    return float(stats.t.ppf((1 + CONFIDENCE) / 2, n - 1)) * sd / math.sqrt(n)
+
+
+def disjoint(a: Estimate, b: Estimate) -> bool:
+    """Returns whether the 90 % intervals of two means lie apart; False where one has no spread."""
+    return a.interval[1] < b.interval[0] or b.interval[1] < a.interval[0]
+
+
+def n_decimals(spread: float) -> int:
+    """Returns how many decimals show a spread's first digit, and its second after a leading 1.
+
+    >>> [n_decimals(spread) for spread in (5.1, 0.2, 0.15, 0.04, 0.0002)]
+    [1, 1, 2, 2, 4]
+    """
+    if not math.isfinite(spread) or spread <= 0:
+        return 2
+    mantissa, exponent = f"{spread:.1e}".split("e")
+    return min(4, max(1, -int(exponent) + mantissa.startswith("1")))

@@ -1,0 +1,96 @@
+"""What an experiment reports of each run, and which runs went wrong."""
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from allotment.records import RunRecord
+
+from ._embeddings import recovers
+from ._estimate import Estimate, estimate
+
+_TIMES_CHANCE = 1.5
+_LOWEST_ACCURACY = 0.2  # where the number of classes is not recorded
+
+GroupKey = tuple[str, str, str]  # experiment, condition, method
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """What the runs of one method under one condition say together."""
+
+    measure: Estimate  # over the runs that reached their end
+    share_active: Estimate  # of the gates, under the evaluation rule
+    n_runs: int
+    n_failed: int
+    n_collapsed: int
+    n_recovered: int | None  # None where the families of the tasks are not known
+
+
+def measure(record: RunRecord) -> float:
+    """Returns what the experiment reports of a run; NaN where the run failed.
+
+    That is the loss at the end, or the mean over tasks of the test accuracy, 0 to 1.
+    """
+    if not record.finished:
+        return math.nan
+    if record.header.measure == "loss":
+        return record.outcome.final_loss
+    test = record.outcome.test
+    if test is None or test.accuracies is None:
+        return math.nan
+    return float(test.accuracies.mean())
+
+
+def collapsed(record: RunRecord) -> bool:
+    """Returns whether a run that reached its end learnt nothing of some task.
+
+    It did when the test accuracy of at least one task is at most 1.5 times chance, chance being one
+    in its number of classes; where that is not recorded, at most 0.2. A run without test accuracies
+    is never called collapsed.
+    """
+    test = record.outcome.test
+    if not record.finished or test is None or test.accuracies is None:
+        return False
+    classes = record.header.n_classes
+    limits = _TIMES_CHANCE / np.array(classes) if classes else _LOWEST_ACCURACY
+    return bool((test.accuracies <= limits).any())
+
+
+def share_active(record: RunRecord) -> float:
+    """Returns the share of gates that are open under the evaluation rule, 0 to 1."""
+    return float((record.outcome.matrix > 0).mean())
+
+
+def group_runs(records: Sequence[RunRecord]) -> dict[GroupKey, list[RunRecord]]:
+    """Returns the runs of each (experiment, condition, method), in order of seed."""
+    groups: dict[GroupKey, list[RunRecord]] = defaultdict(list)
+    for record in sorted(records, key=lambda record: record.header.seed):
+        header = record.header
+        groups[header.experiment, header.condition, header.method].append(record)
+    return dict(groups)
+
+
+def summarise(records: Sequence[RunRecord]) -> Summary:
+    """Returns what the runs of one group say together; failed runs are only counted."""
+    finished = [record for record in records if record.finished]
+    found = [recovers(record) for record in finished]
+    known = bool(found) and None not in found
+    return Summary(
+        measure=estimate(measure(record) for record in finished),
+        share_active=estimate(share_active(record) for record in finished),
+        n_runs=len(records),
+        n_failed=len(records) - len(finished),
+        n_collapsed=sum(collapsed(record) for record in finished),
+        n_recovered=sum(bool(one) for one in found) if known else None,
+    )
+
+
+def typical_run(records: Sequence[RunRecord]) -> RunRecord | None:
+    """Returns the run with the median measure (the lower of two), if any reached its end."""
+    finished = [record for record in records if math.isfinite(measure(record))]
+    ordered = sorted(finished, key=measure)
+    return ordered[(len(ordered) - 1) // 2] if ordered else None

@@ -1,0 +1,39 @@
+"""Data sets a user can trust: published archives become verified, prepared arrays.
+
+Each data set is a declaration in ``DATASETS``: where its archives are published, their hashes, and
+what their content must be. ``prepare`` downloads and verifies the archives and writes one file
+``NAME.npz``; ``load`` gives its arrays; ``status`` and ``check`` tell what is there and whether it
+is sound. Every fault is a ``DataError`` whose message is one sentence, and no fault leaves half a
+file behind. The folder is the one named, or else ``$ALLOTMENT_DATA``, or else the user's cache.
+
+>>> from pathlib import Path
+>>> from allotment.data import DATASETS, load
+>>> list(DATASETS)
+['mnist', 'fashion_mnist', 'cifar100', 'omniglot']
+>>> DATASETS["mnist"].arrays["x_train"]
+ArraySpec(dtype='uint8', shape=(60000, 28, 28))
+>>> load("mnist", Path("empty"))
+Traceback (most recent call last):
+    ...
+allotment.data._errors.DataError: The data set `mnist` should be in `empty/mnist.npz`. \
+Found no such file; this gets it: allotment data prepare mnist --data-dir empty
+"""
+
+from ._contents import ChannelMean as ChannelMean
+from ._contents import ClassCounts as ClassCounts
+from ._contents import DrawnCharacters as DrawnCharacters
+from ._declaration import Archive as Archive
+from ._declaration import Array as Array
+from ._declaration import ArraySpec as ArraySpec
+from ._declaration import DataSet as DataSet
+from ._download import Progress as Progress
+from ._errors import DataError as DataError
+from ._folder import Status as Status
+from ._folder import data_folder as data_folder
+from ._folder import load as load
+from ._folder import status as status
+from ._preparation import prepare as prepare
+from ._registry import DATASETS as DATASETS
+from ._registry import dataset_named as dataset_named
+from ._verdict import Verdict as Verdict
+from ._verdict import check as check

@@ -1,0 +1,129 @@
+"""The four data sets of the experiments, declared."""
+
+from ._cifar import read_cifar100
+from ._contents import ChannelMean, ClassCounts, DrawnCharacters
+from ._declaration import Archive, ArraySpec, DataSet
+from ._errors import DataError
+from ._idx import read_idx_files
+from ._omniglot import read_omniglot
+
+_IDX_ARRAYS = {
+    "x_train": ArraySpec("uint8", (60_000, 28, 28)),
+    "y_train": ArraySpec("uint8", (60_000,)),
+    "x_test": ArraySpec("uint8", (10_000, 28, 28)),
+    "y_test": ArraySpec("uint8", (10_000,)),
+}
+
+
+def _idx_archives(hashes: tuple[str, str, str, str], *mirrors: str) -> tuple[Archive, ...]:
+    """Returns the four archives of a data set in idx files, in the order of ``_IDX_ARRAYS``."""
+    names = ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1")
+    pairs = zip(names, hashes, strict=True)
+    return tuple(Archive(f"{name}-ubyte.gz", md5, mirrors) for name, md5 in pairs)
+
+
+MNIST = DataSet(
+    name="mnist",
+    description="70,000 handwritten digits, 28 x 28, 10 classes",
+    archives=_idx_archives(
+        (
+            "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+            "d53e105ee54ea40749a09fcbcd1e9432",
+            "9fb629c4189551a2d022fa330f9573f3",
+            "ec29112dd5afa0611ce80d1b7f02629c",
+        ),
+        "https://ossci-datasets.s3.amazonaws.com/mnist/",
+        "https://storage.googleapis.com/cvdf-datasets/mnist/",
+    ),
+    arrays=_IDX_ARRAYS,
+    read=read_idx_files,
+    checks=(
+        ClassCounts("y_train", (5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949)),
+        ClassCounts("y_test", (980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009)),
+    ),
+)
+
+FASHION_MNIST = DataSet(
+    name="fashion_mnist",
+    description="70,000 pictures of clothes, 28 x 28, 10 classes",
+    archives=_idx_archives(
+        (
+            "8d4fb7e6c68d591d4c3dfef9ec88bf0d",
+            "25c81989df183df01b3e8a0aad5dffbe",
+            "bef4ecab320f06d8554ea6380940ec79",
+            "bb300cfdad3c16e7a12a480ee83cd310",
+        ),
+        "http://fashion-mnist.s3-website.eu-central-1.amazonaws.com/",
+        "https://github.com/zalandoresearch/fashion-mnist/raw/master/data/fashion/",
+    ),
+    arrays=_IDX_ARRAYS,
+    read=read_idx_files,
+    checks=(ClassCounts("y_train", (6_000,) * 10), ClassCounts("y_test", (1_000,) * 10)),
+)
+
+CIFAR100 = DataSet(
+    name="cifar100",
+    description="60,000 colour photographs, 32 x 32, 100 classes in 20 groups",
+    archives=(
+        Archive(
+            "cifar-100-binary.tar.gz",
+            "03b5dce01913d631647c71ecec9e9cb8",
+            ("https://www.cs.toronto.edu/~kriz/",),
+        ),
+    ),
+    arrays={
+        "x_train": ArraySpec("uint8", (50_000, 32, 32, 3)),
+        "y_train_fine": ArraySpec("uint8", (50_000,)),
+        "y_train_coarse": ArraySpec("uint8", (50_000,)),
+        "x_test": ArraySpec("uint8", (10_000, 32, 32, 3)),
+        "y_test_fine": ArraySpec("uint8", (10_000,)),
+        "y_test_coarse": ArraySpec("uint8", (10_000,)),
+        "fine_names": ArraySpec("str", (100,)),
+        "coarse_names": ArraySpec("str", (20,)),
+    },
+    read=read_cifar100,
+    checks=(
+        ClassCounts("y_train_fine", (500,) * 100),
+        ClassCounts("y_train_coarse", (2_500,) * 20),
+        ClassCounts("y_test_fine", (100,) * 100),
+        ClassCounts("y_test_coarse", (500,) * 20),
+        ChannelMean("x_train", (0.50708, 0.48655, 0.44092)),
+    ),
+    compress=False,  # photographs hardly shrink, and the file is read at every start
+)
+
+_OMNIGLOT_MIRRORS = (
+    "https://github.com/brendenlake/omniglot/raw/master/python/",
+    "https://raw.githubusercontent.com/brendenlake/omniglot/master/python/",
+)
+
+OMNIGLOT = DataSet(
+    name="omniglot",
+    description="32,460 drawings of 1,623 characters of 50 alphabets, 105 x 105",
+    archives=(
+        Archive("images_background.zip", "68d2efa1b9178cc56df9314c21c6e718", _OMNIGLOT_MIRRORS),
+        Archive("images_evaluation.zip", "6b91aef0f799c5bb55b94e3f2daec811", _OMNIGLOT_MIRRORS),
+    ),
+    arrays={
+        "images": ArraySpec("uint8", (32_460, 105, 105)),
+        "alphabet": ArraySpec("int16", (32_460,)),
+        "character": ArraySpec("int16", (32_460,)),
+        "drawer": ArraySpec("int16", (32_460,)),
+        "file_id": ArraySpec("int16", (32_460,)),
+        "alphabet_names": ArraySpec("str", (50,)),
+        "alphabet_split": ArraySpec("int8", (50,)),
+    },
+    read=read_omniglot,
+    checks=(DrawnCharacters(n_characters=(964, 659), n_drawers=20),),
+)
+
+DATASETS: dict[str, DataSet] = {
+    dataset.name: dataset for dataset in (MNIST, FASHION_MNIST, CIFAR100, OMNIGLOT)
+}
+
+
+def dataset_named(name: str) -> DataSet:
+    """Returns the declared data set of this name; an unknown name answers with the known ones."""
+    if name not in DATASETS:
+        raise DataError(f"A data set should be one of {', '.join(DATASETS)}. Found `{name}`.")
+    return DATASETS[name]

@@ -1,0 +1,114 @@
+"""Components side by side, combined as an allocation says."""
+
+from collections.abc import Sequence
+from copy import deepcopy
+
+import torch
+from torch import Tensor, nn
+
+from ._kinds import group_by_kind
+from ._stacked import stack_parameters, stacked_forward
+from .allocation import Allocation
+
+
+class ModularLayer(nn.Module):
+    """A layer of ``C`` components, of which each task uses those its allocation gives it.
+
+    Components may be any modules that make outputs of one shape from the layer's input. Those of
+    one kind are evaluated as one batched operation. In training all are evaluated, since the
+    gradient of a shut gate needs its component's output; in evaluation only what the task uses.
+
+    Args:
+        components: The components, in the order of the allocation's gates.
+        allocation: Which task uses which component.
+        names: A short name for each component, for figures; made from the classes if left out.
+    """
+
+    def __init__(
+        self,
+        components: Sequence[nn.Module],
+        allocation: Allocation,
+        *,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__()
+        if allocation.n_components != len(components):
+            raise ValueError(
+                "`allocation` should have one gate per component. Found "
+                f"{allocation.n_components} gates for {len(components)} components."
+            )
+        if names is not None and len(names) != len(components):
+            raise ValueError(
+                "`names` should have one entry per component. Found "
+                f"{len(names)} names for {len(components)} components."
+            )
+        self.components = nn.ModuleList(components)
+        self.allocation = allocation
+        self.names = list(names) if names else [type(c).__name__.lower() for c in components]
+        self.groups = group_by_kind(list(components))
+        self.is_packed = False
+
+    def forward(self, x: Tensor, task: int | Tensor, *, noise: Tensor | None = None) -> Tensor:
+        """Returns the weighted sum of the components' outputs, shape ``[B, ...]``."""
+        weights = self.allocation.weights(task, noise=noise)  # [C], already normalised
+        if not self.training and not self.is_packed and isinstance(task, int):
+            return self._only_what_is_used(x, weights)
+        outputs = self._all_outputs(x)  # [C, B, ...], kind after kind
+        order = [position for group in self.groups for position in group]
+        if order != sorted(order):
+            weights = weights[order]
+        return (weights @ outputs.flatten(1)).view(outputs.shape[1:])
+
+    def _all_outputs(self, x: Tensor) -> Tensor:
+        outputs = [self._group_outputs(i, group, x) for i, group in enumerate(self.groups)]
+        self._check_shapes(
+            [(group[0], y[0]) for group, y in zip(self.groups, outputs, strict=True)]
+        )
+        return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+
+    def _group_outputs(self, index: int, group: list[int], x: Tensor) -> Tensor:
+        module = self.components[index if self.is_packed else group[0]]
+        if len(group) == 1:
+            y: Tensor = module(x)
+            return y.unsqueeze(0)
+        if self.is_packed:
+            stacked: dict[str, Tensor] = dict(module.named_parameters())
+        else:
+            stacked = stack_parameters([self.components[position] for position in group])
+        return stacked_forward(module, stacked, x, len(group))
+
+    def _only_what_is_used(self, x: Tensor, weights: Tensor) -> Tensor:
+        used = weights.nonzero().flatten().tolist()
+        if not used:
+            return torch.zeros_like(self.components[0](x))
+        outputs = [(position, self.components[position](x)) for position in used]
+        self._check_shapes(outputs)
+        return torch.stack([weights[position] * y for position, y in outputs]).sum(0)
+
+    def _check_shapes(self, outputs: list[tuple[int, Tensor]]) -> None:
+        first, reference = outputs[0]
+        for position, y in outputs:
+            if y.shape != reference.shape:
+                raise ValueError(
+                    "Components of a layer should have equal output shapes. Found "
+                    f"{list(reference.shape)} from component {first} ({self.names[first]}) and "
+                    f"{list(y.shape)} from component {position} ({self.names[position]})."
+                )
+
+    def packed(self) -> "ModularLayer":
+        """Returns a copy in which each kind is one module, its parameters stacked ``[C, ...]``."""
+        layer = deepcopy(self)
+        layer.components = nn.ModuleList(self._packed_group(group) for group in self.groups)
+        layer.is_packed = True
+        return layer
+
+    def _packed_group(self, group: list[int]) -> nn.Module:
+        module = deepcopy(self.components[group[0]])
+        if len(group) == 1:
+            return module
+        for name, value in stack_parameters([self.components[i] for i in group]).items():
+            path, _, leaf = name.rpartition(".")
+            owner = module.get_submodule(path)
+            requires_grad = owner.get_parameter(leaf).requires_grad
+            setattr(owner, leaf, nn.Parameter(value.detach(), requires_grad=requires_grad))
+        return module

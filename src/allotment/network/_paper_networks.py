@@ -1,0 +1,65 @@
+"""The paper's networks, and a small one for the bundled digits, as plain functions of sizes.
+
+Each takes ``allocate``, a function from a number of components to an allocation.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from torch import nn
+
+from ._initial import glorot_
+from ._layer import ModularLayer
+from ._multitask import MultiTaskNetwork
+from .allocation import Allocation
+
+Allocate = Callable[[int], Allocation]
+
+
+def dense(*sizes: int, last: nn.Module | None = None) -> nn.Sequential:
+    """Returns linear layers of these sizes with ReLU between them, and ``last`` at the end."""
+    modules: list[nn.Module] = []
+    for n_inputs, n_outputs in pairwise(sizes):
+        modules += [nn.Linear(n_inputs, n_outputs), nn.ReLU()]
+    modules[-1:] = [] if last is None else [last]
+    return nn.Sequential(*modules)
+
+
+def transfer_network(allocate: Allocate, n_tasks: int) -> MultiTaskNetwork:
+    """Two shallow and two deep components, a linear head a task (paper, Appendix A-2).
+
+    They alternate, so that without sharing each of two tasks has one of either.
+    """
+    components = [
+        component
+        for _ in range(2)
+        for component in (dense(128, 4, last=nn.ReLU()), dense(128, 4, 4, last=nn.ReLU()))
+    ]
+    layer = ModularLayer(components, allocate(4), names=["shallow", "deep"] * 2)
+    heads = [nn.Linear(4, 1) for _ in range(n_tasks)]
+    network = MultiTaskNetwork(None, [layer], heads)
+    glorot_(network)
+    return network
+
+
+def pairs_network(allocate: Allocate, task_names: Sequence[str]) -> MultiTaskNetwork:
+    """Four components of three layers and no heads (paper, Appendix A-3)."""
+    components = [dense(128, 16, 16, 1) for _ in range(4)]
+    layer = ModularLayer(components, allocate(4), names=["A", "B", "C", "D"])
+    network = MultiTaskNetwork(None, [layer], task_names=task_names)
+    glorot_(network)
+    return network
+
+
+def digits_network(allocate: Allocate, task_names: Sequence[str]) -> MultiTaskNetwork:
+    """Two layers of four 3x3 convolutions for 8x8 images; ours, after the 4-MNISTs network."""
+
+    def convolutions(n_channels: int) -> ModularLayer:
+        components = [nn.Sequential(nn.Conv2d(n_channels, 4, 3), nn.ReLU()) for _ in range(4)]
+        return ModularLayer(components, allocate(4), names=["A", "B", "C", "D"])
+
+    layers = [convolutions(1), convolutions(4), nn.Flatten()]
+    heads = {name: nn.Linear(4 * 4 * 4, 10) for name in task_names}
+    network = MultiTaskNetwork(None, layers, heads)
+    glorot_(network)
+    return network

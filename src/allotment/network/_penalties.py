@@ -1,0 +1,71 @@
+"""What is charged for open gates, beside the loss.
+
+Each function takes probabilities of gates to be open: a task's row ``[C]``, the layers side by
+side (the authors' code), or all of them ``[T, C]`` (the paper's text).
+"""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .._checks import check_fraction
+
+
+def expected_share(probabilities: Tensor, costs: Tensor | None = None) -> Tensor:
+    """Returns the expected share of open gates, each counted once or by its cost ``[C]``."""
+    if costs is None:
+        return probabilities.mean()
+    return (probabilities @ (costs / costs.sum())).mean()
+
+
+def budget_penalty(
+    probabilities: Tensor,
+    budget: float | Tensor,
+    *,
+    weight: float | Tensor = 1.0,
+    costs: Tensor | None = None,
+) -> Tensor:
+    """Charges for the expected share of open gates above ``budget`` (paper, Section III-C).
+
+    >>> budget_penalty(torch.tensor([0.9, 0.7]), 0.5, weight=2.0)
+    tensor(0.6000)
+    >>> budget_penalty(torch.tensor([0.3, 0.1]), 0.5)
+    tensor(0.)
+    """
+    if not isinstance(budget, Tensor):
+        check_fraction("budget", budget)
+    return weight * (expected_share(probabilities, costs) - budget).clamp_min(0.0)
+
+
+def entropy_penalty(
+    probabilities: Tensor,
+    *,
+    weight: float | Tensor = 1.0,
+    progress: float | Tensor = 1.0,
+    power: float = 1.0,
+) -> Tensor:
+    """Charges for undecided gates: ``weight * progress ** power * mean entropy``, in nats.
+
+    ``progress`` goes from 0 to 1 over training, so that the charge grows (authors' code; that
+    the entropy is a mean over gates is our choice, so that its weight means the same in a
+    network of any size).
+    """
+    p = probabilities.clamp(1e-6, 1 - 1e-6)
+    entropy = -(p * p.log() + (1 - p) * (1 - p).log())
+    return weight * progress**power * entropy.mean()
+
+
+def connection_penalty(
+    probabilities: Tensor, *, weight: float | Tensor = 1.0, costs: Tensor | None = None
+) -> Tensor:
+    """Charges for every open gate: ``weight`` times the expected share."""
+    return weight * expected_share(probabilities, costs)
+
+
+def disconnect_penalty(
+    probabilities: Tensor, layer_sizes: Sequence[int], *, weight: float | Tensor = 1.0
+) -> Tensor:
+    """Charges for the probability, in each layer, that no gate is open; summed over layers."""
+    shut = [layer.prod(dim=-1) for layer in (1 - probabilities).split(list(layer_sizes), dim=-1)]
+    return weight * torch.stack(shut).sum(dim=0).mean()

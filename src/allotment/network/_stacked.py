@@ -1,0 +1,102 @@
+"""Modules of one kind evaluated on one input as one batched operation.
+
+Linear layers and convolutions on a shared input become one product with ``C`` times the
+outputs, and later ones a batched product; what is not known here goes through `vmap`.
+"""
+
+from collections.abc import Mapping, Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+# Modules that treat every number alike, so that a further leading dimension changes nothing.
+_ELEMENTWISE = (nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid)
+
+Stacked = Mapping[str, Tensor]
+
+
+def stack_parameters(modules: Sequence[nn.Module]) -> dict[str, Tensor]:
+    """Returns the parameters of modules of one kind by name, each stacked to ``[C, ...]``."""
+    columns = [dict(module.named_parameters()) for module in modules]
+    return {name: torch.stack([column[name] for column in columns]) for name in columns[0]}
+
+
+def stacked_forward(module: nn.Module, stacked: Stacked, x: Tensor, n_stacked: int) -> Tensor:
+    """Returns what ``C`` modules of the kind of ``module`` make of ``x``, ``[C, B, ...]``."""
+    y, is_stacked = _forward(module, stacked, x, False)
+    return y if is_stacked else y.expand(n_stacked, *y.shape)
+
+
+def _forward(
+    module: nn.Module, stacked: Stacked, x: Tensor, is_stacked: bool
+) -> tuple[Tensor, bool]:
+    """Returns the output, and whether it has a component dimension in front yet."""
+    if isinstance(module, _ELEMENTWISE):
+        return module(x), is_stacked
+    if type(module) is nn.Sequential:
+        for name, child in module.named_children():
+            x, is_stacked = _forward(child, _below(stacked, name), x, is_stacked)
+        return x, is_stacked
+    if type(module) is nn.Linear and x.ndim == 2 + is_stacked:
+        return _linear(stacked, x, is_stacked), True
+    if type(module) is nn.Conv2d and module.padding_mode == "zeros" and x.ndim == 4 + is_stacked:
+        return _convolution(module, stacked, x, is_stacked), True
+    return _mapped(module, stacked, x, is_stacked), is_stacked or bool(stacked)
+
+
+def _below(stacked: Stacked, name: str) -> dict[str, Tensor]:
+    prefix = f"{name}."
+    return {key[len(prefix) :]: value for key, value in stacked.items() if key.startswith(prefix)}
+
+
+def _linear(stacked: Stacked, x: Tensor, is_stacked: bool) -> Tensor:
+    weight, bias = stacked["weight"], stacked.get("bias")  # [C, O, I], [C, O]
+    # Product and sum apart: batched over runs, `baddbmm` and `linear` take more operations.
+    if is_stacked:
+        y = torch.bmm(x, weight.transpose(1, 2))
+    else:
+        y = _split_components(x @ weight.flatten(0, 1).T, weight)
+    return y if bias is None else y + bias.unsqueeze(1)
+
+
+def _convolution(module: nn.Conv2d, stacked: Stacked, x: Tensor, is_stacked: bool) -> Tensor:
+    weight, bias = stacked["weight"], stacked.get("bias")  # [C, O, I, H, W], [C, O]
+    n_stacked = weight.shape[0]
+    n_groups = module.groups
+    if is_stacked:
+        x = x.transpose(0, 1).flatten(1, 2)  # the components' channels one after another
+        n_groups *= n_stacked
+    elif n_groups > 1:
+        x, n_groups = x.repeat(1, n_stacked, 1, 1), n_groups * n_stacked
+    y = F.conv2d(
+        x,
+        weight.flatten(0, 1),
+        None if bias is None else bias.flatten(),
+        module.stride,
+        module.padding,
+        module.dilation,
+        n_groups,
+    )
+    return _split_components(y, weight)
+
+
+def _split_components(y: Tensor, weight: Tensor) -> Tensor:
+    """Returns outputs that lie side by side, ``[B, C * O, ...]``, as ``[C, B, O, ...]``."""
+    n_stacked, n_outputs = weight.shape[:2]
+    return y.view(y.shape[0], n_stacked, n_outputs, *y.shape[2:]).transpose(0, 1)
+
+
+def _mapped(module: nn.Module, stacked: Stacked, x: Tensor, is_stacked: bool) -> Tensor:
+    if not stacked and not is_stacked:
+        out: Tensor = module(x)
+        return out
+
+    def one(parameters: dict[str, Tensor], x: Tensor) -> Tensor:
+        y: Tensor = functional_call(module, parameters, (x,))
+        return y
+
+    in_dims = (0 if stacked else None, 0 if is_stacked else None)
+    mapped: Tensor = vmap(one, in_dims=in_dims, randomness="different")(dict(stacked), x)
+    return mapped

@@ -1,0 +1,45 @@
+"""Runs on disk: what training yields is written as it comes, and read back as values.
+
+A run is a folder that its ``summary.json`` closes; one without it was stopped and is never counted.
+Results worth keeping with the source are merged into small files by ``keep``. Runs from either
+place come back as the same ``RunRecord``, so whatever is computed or drawn works on both.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> import numpy as np
+>>> from allotment._progress import Outcome, Point, RunHeader
+>>> header = RunHeader(
+...     experiment="toy", condition="", method="gumbel", seed=3, task_names=("a", "b"), families=(),
+...     layer_sizes=(2,), component_names=("wide", "deep"), measure="loss", n_last_rounds=10,
+... )
+>>> gates = np.array([[1.0, 0.0], [1.0, 1.0]])
+>>> outcome = Outcome(
+...     status="finished", failed_step=None, rounds=10, seconds=0.5, n_together=1, final_loss=0.25,
+...     best_round=None, matrix=gates, probabilities=gates, validation=None, test=None, weights={},
+... )
+>>> out = Path(tempfile.mkdtemp())
+>>> writer = RunWriter(run_folder(out, header), header, device="cpu")
+>>> losses = np.array([0.2, 0.3])
+>>> writer.add(Point(round=10, losses=losses, probabilities=gates, share_active=0.75))
+>>> [folder.relative_to(out).as_posix() for folder in unfinished_runs(out)]
+['gumbel/seed-003']
+>>> writer.close(outcome)
+>>> [(record.header.seed, record.outcome.final_loss) for record in read_runs(out)]
+[(3, 0.25)]
+"""
+
+from ._environment import Environment as Environment
+from ._environment import describe_environment as describe_environment
+from ._errors import RecordError as RecordError
+from ._kept import keep as keep
+from ._kept import read_kept as read_kept
+from ._reader import read_run as read_run
+from ._reader import read_runs as read_runs
+from ._reader import read_weights as read_weights
+from ._reader import unfinished_runs as unfinished_runs
+from ._record import RunRecord as RunRecord
+from ._record import Snapshots as Snapshots
+from ._writer import RunWriter as RunWriter
+from ._writer import check_new as check_new
+from ._writer import open_runs as open_runs
+from ._writer import run_folder as run_folder

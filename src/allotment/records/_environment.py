@@ -1,0 +1,75 @@
+"""Where a run took place: versions, machine and commit."""
+
+import platform
+import subprocess
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+
+@dataclass(frozen=True, kw_only=True)
+class Environment:
+    """The machine and the versions of one launch."""
+
+    allotment: str
+    python: str
+    torch: str
+    numpy: str
+    platform: str
+    device: str  # its name, as whoever ran it handed it in
+    n_threads: int  # of the CPU
+    commit: str | None  # of the working directory's repository, if it is in one
+    dirty: bool  # whether a file of that repository differed from the commit
+    started: str  # UTC, ISO 8601
+
+    @property
+    def short_commit(self) -> str:
+        """The commit in seven letters, with a mark where files differed from it."""
+        if self.commit is None:
+            return "unknown"
+        return self.commit[:7] + (" with changes" if self.dirty else "")
+
+
+def describe_environment(device: str) -> Environment:
+    """Returns the environment of a run that starts now on ``device``."""
+    import torch  # here, so that whoever only reads records needs no torch
+
+    commit, dirty = _git_state(Path.cwd())
+    return Environment(
+        allotment=_version("allotment"),
+        python=platform.python_version(),
+        torch=_version("torch"),
+        numpy=_version("numpy"),
+        platform=platform.platform(),
+        device=device,
+        n_threads=torch.get_num_threads(),
+        commit=commit,
+        dirty=dirty,
+        started=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _git_state(folder: Path) -> tuple[str | None, bool]:
+    """Returns the commit that ``folder`` stands at, and whether a tracked file differs from it."""
+    commit = _git(folder, "rev-parse", "--verify", "HEAD")
+    if not commit:
+        return None, False
+    return commit, bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
+
+
+def _git(folder: Path, *arguments: str) -> str:
+    """Returns what git answers; empty where there is no git or no repository."""
+    command = ["git", "-C", str(folder), *arguments]
+    try:
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return answer.stdout.strip() if answer.returncode == 0 else ""

@@ -1,0 +1,160 @@
+"""Small records that stay with the source: many runs of one method in one JSON file."""
+
+import json
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from allotment._progress import Evaluation
+
+from ._environment import Environment
+from ._errors import RecordError, reading, writing
+from ._files import floats, plain, read_json, write_bytes
+from ._record import RunRecord, Snapshots
+from ._thin import rounded, thin
+from ._values import environment_from, header_from, outcome_from, summary_of
+from ._writer import file_name
+
+_DIGITS = 6  # of a final number; a curve has fewer
+
+
+def keep(records: Sequence[RunRecord], folder: Path) -> list[Path]:
+    """Adds runs to the kept results in ``folder`` and returns the files that now hold them.
+
+    Each method under each condition has its file, ``folder/EXPERIMENT/CONDITION-METHOD.json``. A
+    seed that is there already is replaced. Weights and most of the curves are left out: a curve
+    has at most 60 points of 4 digits, of the allocations only the last remains.
+    """
+    new: dict[Path, list[RunRecord]] = defaultdict(list)
+    for record in records:
+        new[_kept_path(folder, record)].append(record)
+    contents = {path: _merged(path, runs) for path, runs in new.items()}  # may refuse: before all
+    for path, content in contents.items():
+        with writing(path.parent):
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write_bytes(path, content.encode())
+    return sorted(contents)
+
+
+def read_kept(folder: Path) -> list[RunRecord]:
+    """Returns the kept runs beneath ``folder``, in name order and then by seed."""
+    if not folder.is_dir():
+        raise RecordError(f"Kept runs should be read from a folder that exists. Found `{folder}`.")
+    return [run for path in sorted(folder.rglob("*.json")) for run in _read_file(path)]
+
+
+def _kept_path(folder: Path, record: RunRecord) -> Path:
+    header = record.header
+    name = "-".join(file_name(part) for part in (header.condition, header.method) if part)
+    return folder / file_name(header.experiment) / f"{name}.json"
+
+
+def _merged(path: Path, records: Sequence[RunRecord]) -> str:
+    """Returns the content of the file at ``path`` once ``records`` are in it."""
+    before = _read_file(path) if path.exists() else []
+    by_seed = {record.header.seed: record for record in [*before, *records]}
+    runs = [by_seed[seed] for seed in sorted(by_seed)]
+    shared = _shared_header(runs[0])
+    for record in runs:
+        found = _shared_header(record)
+        differing = [name for name in shared if found.get(name) != shared[name]]
+        if differing:
+            raise RecordError(
+                f"Runs kept in one file should share their header. Found seed {record.header.seed} "
+                f"with its own `{differing[0]}` for `{path}`; remove that file to begin anew."
+            )
+    return _text(shared, runs)
+
+
+def _shared_header(record: RunRecord) -> dict[str, Any]:
+    """Returns what all runs of a file have in common."""
+    header: dict[str, Any] = plain(record.header)
+    return {name: value for name, value in header.items() if name not in ("seed", "command")}
+
+
+def _text(header: dict[str, Any], records: Sequence[RunRecord]) -> str:
+    """Returns the file's text, with a line for each launch and each run."""
+    launches: list[dict[str, Any]] = []
+    places: dict[tuple[str, Environment], int] = {}
+    lines: list[dict[str, Any]] = []
+    for record in records:
+        command = record.header.command
+        launch = (command, replace(record.environment, started=""))
+        if launch not in places:
+            places[launch] = len(launches)
+            launches.append({"command": command, "environment": plain(record.environment)})
+        lines.append(_run_line(record, places[launch]))
+    parts = [f' "header": {_dumps(header)}']
+    parts += [
+        f' "{name}": [\n' + ",\n".join(f"  {_dumps(item)}" for item in items) + "\n ]"
+        for name, items in (("launches", launches), ("runs", lines))
+    ]
+    return "{\n" + ",\n".join(parts) + "\n}\n"
+
+
+def _dumps(value: dict[str, Any]) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def _run_line(record: RunRecord, launch: int) -> dict[str, Any]:
+    """Returns what is kept of one run; gates as one letter and percentages as whole numbers."""
+    outcome = record.outcome
+    rounds, losses, share_active = thin(record)
+    final = {
+        **summary_of(outcome),
+        "seconds": rounded(outcome.seconds, _DIGITS),
+        "final_loss": rounded(outcome.final_loss, _DIGITS),
+        "matrix": ["".join("1" if gate else "0" for gate in row) for row in outcome.matrix],
+        "probabilities": [_percentages(row) for row in outcome.probabilities],
+        "validation": _short(outcome.validation),
+        "test": _short(outcome.test),
+    }
+    curve = {"rounds": rounds, "losses": losses, "share_active": share_active}
+    return {"seed": record.header.seed, "launch": launch, **final, "curve": curve}
+
+
+def _percentages(row: Any) -> str:
+    return " ".join("nan" if np.isnan(value) else f"{100 * value:.0f}" for value in row)
+
+
+def _short(evaluation: Evaluation | None) -> dict[str, Any] | None:
+    if evaluation is None:
+        return None
+    accuracies = evaluation.accuracies
+    return {
+        "split": evaluation.split,
+        "losses": rounded(evaluation.losses, _DIGITS),
+        "accuracies": None if accuracies is None else rounded(accuracies, _DIGITS),
+    }
+
+
+def _read_file(path: Path) -> list[RunRecord]:
+    content = read_json(path)
+    with reading(path):
+        return [_record_from(run, content) for run in content["runs"]]
+
+
+def _record_from(run: dict[str, Any], content: dict[str, Any]) -> RunRecord:
+    launch = content["launches"][run["launch"]]
+    named = {"seed": run["seed"], "command": launch["command"]}
+    header = header_from(content["header"] | named)
+    matrix = [[int(gate) for gate in row] for row in run["matrix"]]
+    probabilities = np.array(
+        [[float(part) / 100 for part in row.split()] for row in run["probabilities"]]
+    )
+    outcome = outcome_from(run | {"matrix": matrix, "probabilities": probabilities})
+    curve = run["curve"]
+    return RunRecord(
+        header=header,
+        environment=environment_from(launch["environment"]),
+        rounds=np.array(curve["rounds"], dtype=np.int64),
+        losses=floats(curve["losses"]).reshape(-1, len(header.task_names)),
+        share_active=floats(curve["share_active"]),
+        validation=(),
+        snapshots=Snapshots(rounds=np.array([outcome.rounds]), probabilities=probabilities[None]),
+        outcome=outcome,
+    )

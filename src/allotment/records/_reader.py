@@ -1,0 +1,81 @@
+"""Runs back from their folders."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ._errors import RecordError, reading
+from ._files import floats, read_json
+from ._record import RunRecord, Snapshots
+from ._values import environment_from, evaluation_from, header_from, outcome_from
+
+
+def read_run(folder: Path) -> RunRecord:
+    """Returns the completed run in ``folder``."""
+    if not (folder / "summary.json").is_file():
+        raise RecordError(
+            f"A completed run should have a `summary.json`. Found none in `{folder}`."
+        )
+    with reading(folder / "settings.json"):
+        header = header_from(read_json(folder / "settings.json"))
+    with reading(folder / "environment.json"):
+        environment = environment_from(read_json(folder / "environment.json"))
+    with reading(folder / "summary.json"):
+        outcome = outcome_from(read_json(folder / "summary.json"))
+    metrics = folder / "metrics.jsonl"
+    with reading(metrics):
+        points = _read_lines(metrics)
+        validation = [(point["round"], evaluation_from(point["validation"])) for point in points]
+        return RunRecord(
+            header=header,
+            environment=environment,
+            rounds=np.array([point["round"] for point in points], dtype=np.int64),
+            losses=floats([point["losses"] for point in points]).reshape(
+                -1, len(header.task_names)
+            ),
+            share_active=floats([point["share_active"] for point in points]),
+            validation=tuple((at, seen) for at, seen in validation if seen is not None),
+            snapshots=_read_snapshots(folder / "allocations.npz"),
+            outcome=outcome,
+        )
+
+
+def read_runs(root: Path) -> list[RunRecord]:
+    """Returns every completed run beneath ``root``, in name order."""
+    _check_folder(root)
+    return [read_run(path.parent) for path in sorted(root.rglob("summary.json"))]
+
+
+def unfinished_runs(root: Path) -> list[Path]:
+    """Returns the folders of runs beneath ``root`` that were stopped before their end."""
+    _check_folder(root)
+    folders = sorted(path.parent for path in root.rglob("settings.json"))
+    return [folder for folder in folders if not (folder / "summary.json").is_file()]
+
+
+def read_weights(folder: Path) -> dict[str, Any]:
+    """Returns the state dict of the network trained in the run in ``folder``, on the CPU."""
+    from safetensors.torch import load  # here, so that whoever reads numbers needs no torch
+
+    path = folder / "weights.safetensors"
+    with reading(path):
+        return dict(load(path.read_bytes()))
+
+
+def _check_folder(root: Path) -> None:
+    if not root.is_dir():
+        raise RecordError(f"Runs should be read from a folder that exists. Found `{root}`.")
+
+
+def _read_lines(path: Path) -> list[dict[str, Any]]:
+    """Returns the points of a run; a run that failed before its first point has none."""
+    if not path.exists():
+        return []
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def _read_snapshots(path: Path) -> Snapshots:
+    with reading(path), np.load(path, allow_pickle=False) as arrays:
+        return Snapshots(rounds=arrays["rounds"], probabilities=arrays["probabilities"])

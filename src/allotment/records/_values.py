@@ -1,0 +1,62 @@
+"""The values of training, from and to what JSON can hold."""
+
+from dataclasses import fields
+from typing import Any
+
+from allotment._progress import Evaluation, Outcome, Point, RunHeader
+
+from ._environment import Environment
+from ._files import floats, number, plain
+
+_TUPLES = ("task_names", "families", "layer_sizes", "component_names", "n_classes")
+
+
+def header_from(value: dict[str, Any]) -> RunHeader:
+    """Returns the header that was written as ``value``; fields unknown here are left out."""
+    known = _known(RunHeader, value)
+    return RunHeader(**known | {name: tuple(known[name]) for name in _TUPLES if name in known})
+
+
+def environment_from(value: dict[str, Any]) -> Environment:
+    """Returns the environment that was written as ``value``."""
+    return Environment(**_known(Environment, value))
+
+
+def evaluation_from(value: dict[str, Any] | None) -> Evaluation | None:
+    """Returns the evaluation that was written as ``value``, if there was one."""
+    if value is None:
+        return None
+    accuracies = value["accuracies"]
+    return Evaluation(
+        split=value["split"],
+        losses=floats(value["losses"]),
+        accuracies=None if accuracies is None else floats(accuracies),
+    )
+
+
+def point_line(point: Point) -> dict[str, Any]:
+    """Returns what `metrics.jsonl` holds of a point: everything except the probabilities."""
+    line: dict[str, Any] = plain(point)
+    del line["probabilities"]
+    return line
+
+
+def summary_of(outcome: Outcome) -> dict[str, Any]:
+    """Returns what `summary.json` holds of an outcome: everything except the weights."""
+    names = [field.name for field in fields(outcome) if field.name != "weights"]
+    return {name: plain(getattr(outcome, name)) for name in names}
+
+
+def outcome_from(value: dict[str, Any]) -> Outcome:
+    """Returns the outcome that was written as ``value``, without weights."""
+    arrays = {name: floats(value[name]) for name in ("matrix", "probabilities")}
+    evaluations = {name: evaluation_from(value[name]) for name in ("validation", "test")}
+    final_loss = number(value["final_loss"])
+    known = _known(Outcome, value) | arrays | evaluations
+    return Outcome(**known | {"final_loss": final_loss, "weights": {}})
+
+
+def _known(kind: type[Any], value: dict[str, Any]) -> dict[str, Any]:
+    """Returns the entries of ``value`` that are fields of the dataclass ``kind``."""
+    names = {field.name for field in fields(kind)}
+    return {name: item for name, item in value.items() if name in names}

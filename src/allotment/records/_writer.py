@@ -1,0 +1,134 @@
+"""A run's folder while the run goes on."""
+
+import io
+import json
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from allotment._progress import Floats, Outcome, Point, RunHeader
+
+from ._environment import Environment, describe_environment
+from ._errors import RecordError, writing
+from ._files import write_bytes, write_json
+from ._values import point_line, summary_of
+
+
+def run_folder(out: Path, header: RunHeader) -> Path:
+    """Returns where a run is recorded: ``OUT/[condition/]method/seed-003``."""
+    parts = [file_name(part) for part in (header.condition, header.method) if part]
+    return out.joinpath(*parts, f"seed-{header.seed:03d}")
+
+
+def check_new(folders: Iterable[Path]) -> None:
+    """Raises where a run has been before; worth a call before the first of many runs is opened."""
+    for folder in folders:
+        if folder.exists() or folder.is_symlink():
+            raise RecordError(f"A run's folder should be new. Found `{folder}`, {_state(folder)}.")
+
+
+class RunWriter:
+    """Writes one run into a new folder that its summary closes.
+
+    ``settings.json`` and ``environment.json`` are there from the start, ``metrics.jsonl`` grows by
+    a line for each point, and ``close`` adds ``allocations.npz``, ``weights.safetensors`` and, last
+    of all, ``summary.json``: a folder without it is a run that did not reach its end.
+
+    Args:
+        folder: Where to write; the folder should not exist yet.
+        header: What is known of the run before its first step.
+        device: The name of the device it runs on.
+        environment: Taken instead of a fresh description, where many runs start together.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        header: RunHeader,
+        *,
+        device: str = "cpu",
+        environment: Environment | None = None,
+    ) -> None:
+        check_new([folder])
+        with writing(folder):
+            folder.mkdir(parents=True)
+        self.folder = folder
+        self.header = header
+        self._rounds: list[int] = []
+        self._probabilities: list[Floats] = []
+        self._open = True
+        write_json(folder / "settings.json", header)
+        write_json(folder / "environment.json", environment or describe_environment(device))
+
+    def add(self, point: Point) -> None:
+        """Appends a point to the metrics, where it is safe from here on."""
+        line = json.dumps(point_line(point), ensure_ascii=False)
+        path = self.folder / "metrics.jsonl"
+        with writing(path), path.open("a", encoding="utf-8") as file:
+            file.write(line + "\n")
+        self._rounds.append(point.round)
+        self._probabilities.append(np.asarray(point.probabilities, dtype=np.float32))
+
+    def close(self, outcome: Outcome) -> None:
+        """Writes how the run ended; the summary comes last."""
+        self._write_allocations(outcome.matrix)
+        write_bytes(self.folder / "weights.safetensors", _packed(outcome.weights))
+        write_json(self.folder / "summary.json", summary_of(outcome))
+        self._open = False
+
+    def interrupt(self, reason: str = "interrupted") -> None:
+        """Writes what there is and why the run stopped; does nothing to a run that is closed."""
+        if not self._open:
+            return
+        self._write_allocations(None)
+        rounds = self._rounds[-1] if self._rounds else 0
+        write_json(self.folder / "interrupted.json", {"reason": reason, "rounds": rounds})
+        self._open = False
+
+    def _write_allocations(self, matrix: Floats | None) -> None:
+        shape = (len(self.header.task_names), len(self.header.component_names))
+        probabilities = np.array(self._probabilities, np.float32).reshape(-1, *shape)
+        arrays: dict[str, Any] = {"rounds": np.array(self._rounds, np.int64)}
+        arrays["probabilities"] = probabilities  # [n, T, C]
+        if matrix is not None:
+            arrays["matrix"] = np.asarray(matrix, np.float32)  # [T, C]
+        content = io.BytesIO()
+        np.savez_compressed(content, allow_pickle=False, **arrays)
+        write_bytes(self.folder / "allocations.npz", content.getvalue())
+
+
+def open_runs(out: Path, headers: Sequence[RunHeader], *, device: str = "cpu") -> list[RunWriter]:
+    """Returns a writer for each of the runs of one launch; if one has to refuse, none is made."""
+    folders = [run_folder(out, header) for header in headers]
+    check_new(folders)
+    environment = describe_environment(device)
+    return [
+        RunWriter(folder, header, environment=environment)
+        for folder, header in zip(folders, headers, strict=True)
+    ]
+
+
+def _packed(weights: dict[str, Any]) -> bytes:
+    """Returns a state dict as the content of a safetensors file."""
+    import torch  # here, so that whoever only reads records needs no torch
+    from safetensors.torch import save
+
+    # A copy of each, since the runs of one program are views of the same memory.
+    tensors = {name: torch.as_tensor(value).detach().cpu() for name, value in weights.items()}
+    return save({name: tensor.contiguous().clone() for name, tensor in tensors.items()})
+
+
+def file_name(text: str) -> str:
+    """Returns ``text`` with everything but letters, digits and ``= . _ + -`` replaced."""
+    return re.sub(r"[^\w=.+-]|^\.+", "_", text)
+
+
+def _state(folder: Path) -> str:
+    if (folder / "summary.json").exists():
+        return "a completed run"
+    if (folder / "settings.json").exists():
+        return "a run that did not reach its end"
+    return "which is there already"

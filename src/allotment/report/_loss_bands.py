@@ -1,0 +1,69 @@
+"""Training loss over rounds, a band for each method, a panel for each condition."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from matplotlib.artist import Artist
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+
+from allotment.analysis import Band
+
+from ._drawing import drawing, line_style, new_figure, plain_axes
+
+_LOG_FROM = 10.0  # ratio of the largest mean to the smallest
+
+
+def loss_bands(panels: Mapping[str, Mapping[str, Band]]) -> Figure:
+    """Returns a figure of bands by condition and by method's label; colours follow the labels."""
+    labels = list(dict.fromkeys(label for bands in panels.values() for label in bands))
+    with drawing():
+        width = max(4.8, 3.6 * len(panels))
+        figure = new_figure(width, 3.4)
+        row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+        for axes, (condition, bands) in zip(row, panels.items(), strict=True):
+            _draw_panel(axes, bands, labels)
+            axes.set_title(condition)
+            axes.set_xlabel("rounds")
+        row[0].set_ylabel("training loss, mean over tasks")
+        if _spans_decades(panels):
+            _make_logarithmic(row[0])
+        handles, names = _legend_entries(list(row))
+        per_row = max(1, int(width / (0.6 + 0.075 * max(map(len, names), default=1))))
+        figure.legend(handles, names, loc="outside lower center", ncols=per_row, frameon=False)
+    return figure
+
+
+def _draw_panel(axes: Axes, bands: Mapping[str, Band], labels: list[str]) -> None:
+    for label, band in bands.items():
+        style = line_style(labels.index(label), len(labels))
+        axes.plot(band.rounds, band.mean, label=f"{label} (n={band.n_runs})", **style)
+        if band.n_runs > 1:
+            axes.fill_between(
+                band.rounds, band.low, band.high, color=style["color"], alpha=0.25, lw=0
+            )
+    plain_axes(axes)
+
+
+def _legend_entries(row: list[Axes]) -> tuple[list[Artist], list[str]]:
+    """Returns each method's line once."""
+    entries: dict[str, Artist] = {}
+    for axes in row:
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(name, handle)
+    return list(entries.values()), list(entries)
+
+
+def _make_logarithmic(axes: Axes) -> None:
+    """Gives an axis of losses a logarithmic scale with plain numbers at 1, 2 and 5."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def _spans_decades(panels: Mapping[str, Mapping[str, Band]]) -> bool:
+    means = np.concatenate([band.mean for bands in panels.values() for band in bands.values()])
+    means = means[np.isfinite(means)]
+    return bool(len(means) and means.min() > 0 and means.max() / means.min() > _LOG_FROM)

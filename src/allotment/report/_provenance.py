@@ -1,0 +1,64 @@
+"""Where the numbers of a table come from."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from allotment.analysis import group_runs
+from allotment.records import RunRecord
+
+from ._section import Section
+
+_MOST = 6  # different commands that are written out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provenance:
+    """The launches behind a table: how many runs each command, device and commit gave."""
+
+    runs: str
+    commands: tuple[str, ...]
+    devices: tuple[str, ...]
+    commits: tuple[str, ...]
+    versions: tuple[str, ...]
+    note: str  # empty unless something stands against comparing the runs
+
+
+def provenance(part: Section) -> Provenance:
+    """Returns where the runs of a section come from."""
+    records = part.records
+    rows = [runs for _, runs in part.rows if runs]
+    return Provenance(
+        runs=f"{len(records)} in {len(rows)} of {len(part.rows)} rows",
+        commands=_counted(record.header.command for record in records),
+        devices=_counted(record.environment.device for record in records),
+        commits=_counted(record.environment.short_commit for record in records),
+        versions=_counted(_versions(record) for record in records),
+        note=_note(records),
+    )
+
+
+def _versions(record: RunRecord) -> str:
+    found = record.environment
+    return f"allotment {found.allotment}, torch {found.torch}, Python {found.python}"
+
+
+def _counted(texts: Iterable[str]) -> tuple[str, ...]:
+    """Returns the different texts, the most frequent first, counted where there are several."""
+    counts = Counter(text or "unknown" for text in texts).most_common()
+    if len(counts) < 2:
+        return tuple(text for text, _ in counts)
+    lines = [f"{text} ({_runs(n)})" for text, n in counts[:_MOST]]
+    left = counts[_MOST:]
+    return (*lines, *([f"and {len(left)} more"] if left else []))
+
+
+def _runs(n: int) -> str:
+    return f"{n} run" if n == 1 else f"{n} runs"
+
+
+def _note(records: Sequence[RunRecord]) -> str:
+    for runs in group_runs(records).values():
+        if any(run.header.settings != runs[0].header.settings for run in runs):
+            return "Runs of one row differ in their settings."
+    return ""

@@ -1,0 +1,83 @@
+"""An experiment's rows, each with the runs there are of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from allotment.analysis import group_runs
+from allotment.records import RunRecord
+
+from ._expectation import Expectation, ExpectedRow
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """One experiment of the report."""
+
+    expectation: Expectation
+    rows: tuple[tuple[ExpectedRow, list[RunRecord]], ...]  # no runs where it was not run
+
+    @property
+    def records(self) -> list[RunRecord]:
+        """All runs of the experiment."""
+        return [record for _, runs in self.rows for record in runs]
+
+    @property
+    def conditions(self) -> list[str]:
+        """The conditions, in the order of the rows."""
+        return list(dict.fromkeys(row.condition for row, _ in self.rows))
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether a larger number is the better one."""
+        return any(record.header.measure == "accuracy" for record in self.records)
+
+
+def section(records: Sequence[RunRecord], expectation: Expectation) -> Section:
+    """Returns the rows of ``expectation`` with their runs, and then the runs nobody expected."""
+    groups = {
+        key[1:]: runs
+        for key, runs in group_runs(records).items()
+        if key[0] == expectation.experiment
+    }
+    expected = {(row.condition, row.method) for row in expectation.rows}
+    labels = {row.method: row for row in expectation.rows}
+    others = [
+        replace(labels[method], condition=condition, paper=None)
+        if method in labels
+        else ExpectedRow(method=method, label=method, condition=condition, learnt=_moved(runs))
+        for (condition, method), runs in groups.items()
+        if (condition, method) not in expected
+    ]
+    rows = [*expectation.rows, *others]
+    return Section(
+        expectation=expectation,
+        rows=tuple((row, groups.get((row.condition, row.method), [])) for row in rows),
+    )
+
+
+def sections(records: Sequence[RunRecord], expectations: Sequence[Expectation]) -> list[Section]:
+    """Returns a section for each expectation, and for each experiment that has none."""
+    expected = {expectation.experiment for expectation in expectations}
+    names = dict.fromkeys(record.header.experiment for record in records)
+    others = [_unexpected(name, records) for name in names if name not in expected]
+    return [section(records, expectation) for expectation in [*expectations, *others]]
+
+
+def _unexpected(name: str, records: Sequence[RunRecord]) -> Expectation:
+    """Returns what can be said of an experiment from its records alone."""
+    first = next(record for record in records if record.header.experiment == name)
+    accuracy = first.header.measure == "accuracy"
+    return Expectation(
+        experiment=name,
+        title=name,
+        place="",
+        rows=(),
+        measure="Test accuracy" if accuracy else "Loss at the end",
+        unit="%" if accuracy else "",
+    )
+
+
+def _moved(records: Sequence[RunRecord]) -> bool:
+    """Returns whether some gate of the runs is neither surely open nor surely shut."""
+    probabilities = [record.outcome.probabilities for record in records]
+    return any(((gates > 0) & (gates < 1)).any() for gates in probabilities)

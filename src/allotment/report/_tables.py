@@ -1,0 +1,86 @@
+"""The paper's value beside ours, with empty rows kept."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from allotment.analysis import Estimate, Summary, n_decimals, summarise
+from allotment.records import RunRecord
+
+from ._expectation import Expectation, ExpectedRow
+from ._section import Section, section
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Text in rows and columns, for a page, a document or a terminal."""
+
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def result_table(records: Sequence[RunRecord], expectation: Expectation) -> Table:
+    """Returns the table of an experiment: every expected row, run or not, and every other run."""
+    return section_table(section(records, expectation))
+
+
+def section_table(part: Section) -> Table:
+    """Returns the table of a section, without the columns that have nothing to say."""
+    columns = [_cells(part, row, runs) for row, runs in part.rows]
+    optional = {"Condition", f"Found {part.expectation.structure}", "Collapsed"}
+    head = [
+        name
+        for name in (columns[0] if columns else {})
+        if name not in optional or any(cells[name] != NOTHING for cells in columns)
+    ]
+    return Table(
+        head=tuple(head), rows=tuple(tuple(cells[name] for name in head) for cells in columns)
+    )
+
+
+def interval_text(value: Estimate, joint: str = " to ") -> str:
+    """Returns the ends of the 90 % interval of a mean, or that there is none."""
+    if value.n < 2:
+        return NOTHING
+    digits = n_decimals(value.half_width)
+    low, high = value.interval
+    return f"{low:.{digits}f}{joint}{high:.{digits}f}"
+
+
+def _cells(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> dict[str, str]:
+    """Returns a row's text under each column's name."""
+    expectation = part.expectation
+    found = summarise(runs)
+    value = found.measure.scaled(expectation.factor)
+    return {
+        "Condition": row.condition or NOTHING,
+        "Method": row.label,
+        "Paper": row.paper or NOTHING,
+        f"Ours: {_lower(expectation.measure_label)}": _value_text(value, found),
+        "90 % interval of the mean": interval_text(value),
+        "Gates open": f"{100 * found.share_active.mean:.0f} %" if value.n else NOTHING,
+        f"Found {expectation.structure}": _structure_text(row, found),
+        "Failed": f"{found.n_failed} of {found.n_runs}" if runs else NOTHING,
+        "Collapsed": (
+            f"{found.n_collapsed} of {found.n_runs}"
+            if runs and runs[0].header.measure == "accuracy"
+            else NOTHING
+        ),
+    }
+
+
+def _value_text(value: Estimate, found: Summary) -> str:
+    if found.n_runs == 0:
+        return "not run"
+    return str(value) if value.n else "every run failed"
+
+
+def _structure_text(row: ExpectedRow, found: Summary) -> str:
+    if not row.learnt or found.n_recovered is None:
+        return NOTHING
+    return f"{found.n_recovered} of {found.n_runs - found.n_failed}"
+
+
+def _lower(text: str) -> str:
+    return text[:1].lower() + text[1:]

@@ -1,0 +1,81 @@
+"""Examples of a task: arrays, or fresh samples for every batch."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Examples that are looked up by position.
+
+    Several splits may refer to the same tensors, each with its own rows and its own view of
+    them, so that tasks made from one data set hold one copy of it.
+    """
+
+    inputs: Tensor  # [N, ...]; uint8 or floating point
+    targets: Tensor  # [N], or [N, D] for regression
+    rows: Tensor | None = None  # which of the N examples belong to this split; None: all
+    view: Tensor | None = None  # a permutation of an example's numbers, such as a rotation
+    scale: float = 1.0  # inputs are multiplied by it when they are made floating point
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != len(self.targets):
+            raise ValueError(
+                "`inputs` and `targets` should have equal lengths. "
+                f"Found {len(self.inputs)} and {len(self.targets)}."
+            )
+        if len(self) == 0:
+            raise ValueError("A split should hold at least one example. Found 0.")
+        for name, values in (("inputs", self.inputs), ("targets", self.targets)):
+            if values.is_floating_point() and not values.isfinite().all():
+                n_bad = int((~values.isfinite()).sum())
+                raise ValueError(
+                    f"`{name}` should be finite. Found {n_bad} NaN or infinite values."
+                )
+
+    def __len__(self) -> int:
+        return len(self.inputs) if self.rows is None else len(self.rows)
+
+    def examples(self) -> tuple[Tensor, Tensor]:
+        """Returns this split's inputs, as seen by the network, and targets."""
+        rows = slice(None) if self.rows is None else self.rows
+        return as_seen(self.inputs[rows], self.view, self.scale), self.targets[rows]
+
+
+def as_seen(inputs: Tensor, view: Tensor | None, scale: float) -> Tensor:
+    """Returns stored inputs ``[N, ...]`` as floating point under a view."""
+    x = inputs if inputs.is_floating_point() else inputs.to(torch.get_default_dtype())
+    x = x if scale == 1.0 else x * scale
+    return x if view is None else x.flatten(1)[:, view].view(x.shape)
+
+
+class FreshSamples(ABC):
+    """Examples that are drawn anew for every batch."""
+
+    @abstractmethod
+    def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Returns ``n`` inputs and their targets."""
+
+
+def as_split(value: Any) -> Split:
+    """Returns a split from a pair of tensors or arrays, or from any map-style dataset."""
+    if isinstance(value, Split):
+        return value
+    if isinstance(value, tuple | list) and len(value) == 2:
+        inputs, targets = (torch.as_tensor(part) for part in value)
+        return Split(inputs, targets)
+    return _from_dataset(value)
+
+
+def _from_dataset(dataset: Sequence[tuple[Any, Any]]) -> Split:
+    pairs = [dataset[position] for position in range(len(dataset))]
+    if not pairs:
+        raise ValueError("A split should hold at least one example. Found 0.")
+    inputs = torch.stack([torch.as_tensor(x) for x, _ in pairs])
+    targets = torch.stack([torch.as_tensor(y) for _, y in pairs])
+    return Split(inputs, targets)

@@ -1,0 +1,81 @@
+"""One thing to learn."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from ._split import FreshSamples, Split, as_split
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """A named task with its examples.
+
+    ``train``, ``validation`` and ``test`` are splits, pairs of tensors, or map-style datasets;
+    ``train`` may be `FreshSamples` too. Integer targets make it a classification with
+    cross-entropy, others a regression with the mean squared error, unless ``loss`` says else.
+    """
+
+    name: str
+    train: Any
+    validation: Any = None
+    test: Any = None
+    n_outputs: int = 0  # 0: the largest label + 1, or the width of the targets
+    loss: Loss | None = None  # (outputs, targets) -> mean over the batch
+    family: str = ""  # the group a task is known to belong to, for analysis alone
+
+    def __post_init__(self) -> None:
+        for part in ("train", "validation", "test"):
+            value = getattr(self, part)
+            if value is None or isinstance(value, Split | FreshSamples):
+                continue
+            try:
+                object.__setattr__(self, part, as_split(value))
+            except ValueError as error:
+                raise ValueError(f"Task {self.name!r}, {part}: {error}") from error
+        if self.n_outputs == 0:
+            object.__setattr__(self, "n_outputs", self._natural_n_outputs())
+
+    @property
+    def loss_function(self) -> Loss:
+        """The loss that was chosen, or the natural one for the targets."""
+        if self.loss is not None:
+            return self.loss
+        return F.cross_entropy if self.is_classification else mean_squared_error
+
+    @property
+    def is_classification(self) -> bool:
+        """Whether targets are class labels."""
+        return isinstance(self.train, Split) and not self.train.targets.is_floating_point()
+
+    def split(self, name: str) -> Split | None:
+        """Returns the split of this name, if the task has it."""
+        value = getattr(self, name)
+        return value if isinstance(value, Split) else None
+
+    def _natural_n_outputs(self) -> int:
+        if not isinstance(self.train, Split):
+            return 1
+        targets = self.train.targets
+        if self.train.rows is not None and self.is_classification:
+            targets = targets[self.train.rows]
+        if self.is_classification:
+            return int(targets.max()) + 1
+        return 1 if targets.ndim == 1 else targets.shape[1]
+
+
+def mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Returns the mean squared error; outputs ``[B, 1]`` may stand against targets ``[B]``."""
+    return (outputs.view_as(targets) - targets).square().mean()
+
+
+def check_names(tasks: Sequence[Task]) -> None:
+    """Raises unless there are tasks and their names are different."""
+    names = [task.name for task in tasks]
+    if not names or len(set(names)) != len(names):
+        raise ValueError(f"`tasks` should be tasks with different names. Found {names}.")

@@ -1,0 +1,141 @@
+"""The random draws and batches of a block of rounds, for several runs."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from .._streams import stream
+from ..tasks import FreshSamples, Split
+from ._run import Run
+from ._settings import ROUNDS_PER_BLOCK
+from ._store import Store
+
+
+@dataclass(frozen=True)
+class Block:
+    """What ``S`` steps of ``R`` runs need; a step takes one entry of each tensor."""
+
+    tasks: Tensor  # [S, R]
+    gates: Tensor  # [S, R, C], uniform
+    dropout: Tensor | None  # [S, R, B, D], uniform
+    rows: Tensor | None = None  # [S, R, B], rows of the store
+    views: Tensor | None = None  # [S, R], views of the store
+    inputs: Tensor | None = None  # [S, R, B, ...], fresh samples
+    targets: Tensor | None = None  # [S, R, B, ...]
+
+    def to(self, device: torch.device) -> "Block":
+        """Returns the block on a device."""
+        if device.type == "cpu":
+            return self
+        moved = {name: t.to(device) for name, t in vars(self).items() if t is not None}
+        return replace(self, **moved)
+
+
+class BlockMaker:
+    """Draws blocks; each draw is a function of a run's seed, its use and the block's number.
+
+    ``n_gates`` and ``n_features`` are the widths of the noise for gates and for dropout.
+    """
+
+    def __init__(
+        self, runs: Sequence[Run], store: Store | None, n_gates: int, n_features: int
+    ) -> None:
+        self._runs = runs
+        self._store = store
+        self._n_gates = n_gates
+        self._n_features = n_features
+        self._batch_size = runs[0].settings.batch_size
+        self._n_tasks = len(runs[0].tasks)
+        self._block: Block | None = None  # kept, since new memory costs as much as the draws
+        self._rows: dict[int, Tensor] = {}  # rows in the store, by the identity of a split
+        self._epochs: dict[tuple[int, int], tuple[int, Tensor]] = {}  # by run and task
+
+    def make(self, number: int) -> Block:
+        """Returns block ``number`` of all runs; it is overwritten by the next one."""
+        block = self._block = self._block or self._empty()
+        # Not on threads: with two cores they cost the step's own threads more than they save.
+        for r in range(len(self._runs)):
+            self._fill(block, r, number)
+        return block
+
+    def _empty(self) -> Block:
+        shape = (ROUNDS_PER_BLOCK * self._n_tasks, len(self._runs))
+        batch_shape = (*shape, self._batch_size)
+        block = Block(
+            tasks=torch.empty(shape, dtype=torch.int64),
+            gates=torch.empty(*shape, self._n_gates),
+            dropout=torch.empty(*batch_shape, self._n_features) if self._n_features else None,
+        )
+        if self._store is not None:
+            rows = torch.empty(batch_shape, dtype=torch.int64)
+            return replace(block, rows=rows, views=torch.empty(shape, dtype=torch.int64))
+        x, y = _samples(self._runs[0], 0).draw(1, torch.Generator())
+        inputs = x.new_empty(*batch_shape, *x.shape[1:])
+        return replace(block, inputs=inputs, targets=y.new_empty(*batch_shape, *y.shape[1:]))
+
+    def _fill(self, block: Block, r: int, number: int) -> None:
+        """Writes one run's part of a block."""
+        run = self._runs[r]
+        chances = torch.rand(
+            ROUNDS_PER_BLOCK, self._n_tasks, generator=stream(run.seed, "rounds", number)
+        )
+        order = chances.argsort(dim=1)  # [K, T], each round's order of tasks
+        block.tasks[:, r] = order.flatten()
+        block.gates[:, r] = _uniform(block.gates[:, r], stream(run.seed, "gates", number))
+        if block.dropout is not None:
+            noise = block.dropout[:, r]
+            block.dropout[:, r] = _uniform(noise, stream(run.seed, "dropout", number))
+        # Where in the block each round takes up each task, [K, T].
+        steps = torch.arange(ROUNDS_PER_BLOCK).unsqueeze(1) * self._n_tasks + order.argsort(dim=1)
+        for task in range(self._n_tasks):
+            self._fill_task(block, r, task, number, steps[:, task])
+
+    def _fill_task(self, block: Block, r: int, task: int, number: int, steps: Tensor) -> None:
+        run = self._runs[r]
+        shape = (ROUNDS_PER_BLOCK, self._batch_size)
+        if self._store is not None:
+            assert block.rows is not None and block.views is not None
+            block.rows[steps, r] = self._task_rows(r, task, number).view(shape)
+            block.views[steps, r] = self._store.view(run.tasks[task].train)
+            return
+        assert block.inputs is not None and block.targets is not None
+        generator = stream(run.seed, f"samples/{task}", number)
+        x, y = _samples(run, task).draw(ROUNDS_PER_BLOCK * self._batch_size, generator)
+        block.inputs[steps, r] = x.view(*shape, *x.shape[1:])
+        block.targets[steps, r] = y.view(*shape, *y.shape[1:])
+
+    def _task_rows(self, r: int, task: int, number: int) -> Tensor:
+        """Returns the rows of a task's batches in this block: shuffled epochs end to end."""
+        assert self._store is not None
+        split: Split = self._runs[r].tasks[task].train
+        if id(split) not in self._rows:
+            self._rows[id(split)] = self._store.rows(split)
+        rows = self._rows[id(split)]
+        n, n_needed = len(rows), ROUNDS_PER_BLOCK * self._batch_size
+        epoch, offset = divmod(number * n_needed, n)
+        n_epochs = -(-(offset + n_needed) // n)
+        shuffled = torch.cat([self._epoch(r, task, epoch + i, n) for i in range(n_epochs)])
+        return rows[shuffled[offset : offset + n_needed]]
+
+    def _epoch(self, r: int, task: int, epoch: int, n: int) -> Tensor:
+        """Returns the order of examples in an epoch; the last one asked for is remembered."""
+        known, order = self._epochs.get((r, task), (-1, None))
+        if order is None or known != epoch:
+            generator = stream(self._runs[r].seed, f"examples/{task}", epoch)
+            order = torch.randperm(n, generator=generator, dtype=torch.int32)
+            self._epochs[r, task] = (epoch, order)
+        return order
+
+
+def _samples(run: Run, task: int) -> FreshSamples:
+    source = run.tasks[task].train
+    assert isinstance(source, FreshSamples)
+    return source
+
+
+def _uniform(like: Tensor, generator: torch.Generator) -> Tensor:
+    """Returns numbers uniform on (0, 1), in the shape of another tensor."""
+    noise = torch.rand(like.shape, generator=generator)
+    return noise.clamp_min_(torch.finfo(noise.dtype).tiny)

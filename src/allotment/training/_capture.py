@@ -1,0 +1,40 @@
+"""A step recorded once as plain tensor operations, and replayed.
+
+Batching over runs and building the backward pass cost Python time at every step. Both come out the
+same each time, so they are done once and the operations they lead to are kept.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
+
+Gradients = Callable[[list[Tensor], Any], tuple[Tensor, list[Tensor]]]
+
+
+def capture(gradients: Gradients, parameters: list[Tensor], batch: Any) -> Gradients:
+    """Returns a function that replays what ``gradients`` does for a batch of this shape.
+
+    Tensors that it reads beside its arguments are read anew at each call. Where it cannot be
+    recorded, for instance because a component looks at values to decide what to do, it is
+    returned as it is, with a warning that says why.
+    """
+    try:
+        # A plain function: the recorder miscounts the arguments of a bound method.
+        graph = make_fx(lambda parameters, batch: gradients(parameters, batch))(parameters, batch)
+    except Exception as error:  # whatever a user's component raises while it is recorded
+        reason = str(error).strip().splitlines()[0]
+        warnings.warn(f"Training without a recorded step, which is slower: {reason}", stacklevel=2)
+        return gradients
+    graph.graph.eliminate_dead_code()
+    graph.recompile()
+
+    def replay(parameters: list[Tensor], batch: Any) -> tuple[Tensor, list[Tensor]]:
+        with torch.no_grad():
+            result: tuple[Tensor, list[Tensor]] = graph(parameters, batch)
+            return result
+
+    return replay

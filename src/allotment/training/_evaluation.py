@@ -1,0 +1,75 @@
+"""How well runs do on held-out examples, with the gates of evaluation."""
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from torch.func import functional_call, vmap
+
+from .._progress import Evaluation
+from ..tasks import Split, Task, as_seen
+from ._replicas import Replicas
+from ._run import Run
+
+EXAMPLES_AT_ONCE = 16_384  # over all runs; bounds the memory of an evaluation
+
+
+@torch.no_grad()
+def evaluate(
+    runs: Sequence[Run], replicas: Replicas, split: str, together: bool
+) -> list[Evaluation] | None:
+    """Returns each run's evaluation, or None where some task lacks the split."""
+    if any(task.split(split) is None for run in runs for task in run.tasks):
+        return None
+    replicas.network.eval()
+    shared = together and all(run.tasks is runs[0].tasks for run in runs)
+    state = replicas.state()
+    columns = []  # one for each task, [2, R]: mean loss, accuracy
+    for t in range(len(runs[0].tasks)):
+        if shared:
+            columns.append(_scores(replicas, state, t, runs[0].tasks[t], split, together=True))
+            continue
+        rows = [{name: value[r] for name, value in state.items()} for r in range(len(runs))]
+        scores = [
+            _scores(replicas, row, t, run.tasks[t], split, together=False)
+            for row, run in zip(rows, runs, strict=True)
+        ]
+        columns.append(torch.cat(scores, dim=1))
+    replicas.network.train()
+    losses, accuracies = torch.stack(columns, dim=2).cpu().double().numpy()  # [R, T] each
+    classifies = all(task.is_classification for task in runs[0].tasks)
+    return [
+        Evaluation(split=split, losses=losses[r], accuracies=accuracies[r] if classifies else None)
+        for r in range(len(runs))
+    ]
+
+
+def _scores(
+    replicas: Replicas, state: dict[str, Tensor], index: int, task: Task, split: str, together: bool
+) -> Tensor:
+    """Returns mean loss and accuracy of one task, ``[2, R]``."""
+    examples = task.split(split)
+    assert examples is not None
+    total = torch.zeros(2, replicas.n_runs if together else 1, device=replicas.device)
+    for x, y in _batches(examples, replicas):
+
+        def one(state: dict[str, Tensor], x: Tensor = x, y: Tensor = y) -> Tensor:
+            outputs = functional_call(replicas.network, state, (x, index))
+            loss = task.loss_function(outputs, y) * len(y)
+            if not task.is_classification:
+                return torch.stack([loss, torch.zeros_like(loss)])
+            n_correct = (outputs.argmax(dim=1) == y).sum()
+            return torch.stack([loss, n_correct.to(loss.dtype)])
+
+        total += vmap(one)(state).T if together else one(state).unsqueeze(1)
+    return total / len(examples)
+
+
+def _batches(split: Split, replicas: Replicas) -> list[tuple[Tensor, Tensor]]:
+    size = max(64, EXAMPLES_AT_ONCE // replicas.n_runs)
+    rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
+    batches = []
+    for part in rows.split(size):
+        x = as_seen(split.inputs[part].to(replicas.device), split.view, split.scale)
+        batches.append((x, split.targets[part].to(replicas.device)))
+    return batches

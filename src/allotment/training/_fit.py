@@ -1,0 +1,54 @@
+"""Training one network of one's own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from .._progress import Evaluation, Floats, Point
+from ..network import MultiTaskNetwork
+from ..tasks import Task
+from ._loop import Progress, train
+from ._run import Run
+from ._settings import TrainingSettings
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What training a network gave."""
+
+    embeddings: Floats  # [T, C], who uses what
+    probabilities: Floats  # [T, C]
+    points: list[Point]  # losses and gates over time
+    validation: Evaluation | None
+    test: Evaluation | None
+    best_round: int | None  # where the weights come from, if chosen on validation
+    failed_step: int | None  # the step whose loss was not finite, if any
+
+
+def fit(
+    network: MultiTaskNetwork,
+    tasks: Sequence[Task],
+    settings: TrainingSettings = TrainingSettings(),
+    *,
+    seed: int = 0,
+    device: torch.device | str = "cpu",
+    on_progress: Callable[[Progress], None] = lambda progress: None,
+) -> FitResult:
+    """Trains ``network`` on ``tasks`` in place and returns what was learnt."""
+    points: list[Point] = []
+    for progress in train([Run(network, tasks, seed, settings)], device=device):
+        points += progress.points or []
+        on_progress(progress)
+    assert progress.outcomes is not None
+    outcome = progress.outcomes[0]
+    network.load_state_dict(outcome.weights)
+    return FitResult(
+        embeddings=outcome.matrix,
+        probabilities=outcome.probabilities,
+        points=points,
+        validation=outcome.validation,
+        test=outcome.test,
+        best_round=outcome.best_round,
+        failed_step=outcome.failed_step,
+    )

@@ -1,0 +1,85 @@
+"""The training loop."""
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import ceil
+
+import torch
+
+from .._progress import Floats, Outcome, Point
+from ._best import Best
+from ._evaluation import evaluate
+from ._program import Program
+from ._run import Run
+from ._settings import ROUNDS_PER_BLOCK
+from ._tracker import N_POINTS, Tracker
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What runs that train together have done."""
+
+    round: int
+    losses: Floats  # [R], each run's mean over the last block
+    failed: list[int | None]  # the step at which a run's loss was not finite
+    points: list[Point] | None = None  # one for each run, at the end of a stretch of rounds
+    outcomes: list[Outcome] | None = None  # one for each run, at the very end
+
+
+def train(
+    runs: Sequence[Run], *, device: torch.device | str = "cpu", n_last_rounds: int = 300
+) -> Iterator[Progress]:
+    """Trains runs together, and yields what they do, one block of rounds after another."""
+    started = time.perf_counter()
+    program = Program(runs, torch.device(device))
+    settings, replicas = program.settings, program.replicas
+    tracker = Tracker(replicas, program.n_tasks, n_last_rounds)
+    best = Best(replicas)
+    stretch = ROUNDS_PER_BLOCK * ceil(settings.rounds / (N_POINTS * ROUNDS_PER_BLOCK))
+    for first in range(0, settings.rounds, ROUNDS_PER_BLOCK):
+        block = program.blocks.make(first // ROUNDS_PER_BLOCK).to(replicas.device)
+        done = min(first + ROUNDS_PER_BLOCK, settings.rounds)
+        steps = range((done - first) * program.n_tasks)
+        losses = torch.stack([program.step(block, step) for step in steps])
+        means = tracker.add(losses, block.tasks)
+        is_last = done == settings.rounds
+        validations = None
+        if settings.evaluate_every and (done % settings.evaluate_every == 0 or is_last):
+            validations = evaluate(runs, replicas, "validation", program.passes.together)
+            if validations and settings.keep_best:
+                best.consider(validations, done)
+        is_due = done % stretch == 0 or validations is not None or is_last
+        points = tracker.points(done, validations) if is_due else None
+        yield Progress(done, means, list(tracker.failed), points)
+    best.restore()
+    outcomes = _outcomes(runs, program, tracker, best, time.perf_counter() - started)
+    yield Progress(settings.rounds, means, list(tracker.failed), outcomes=outcomes)
+
+
+def _outcomes(
+    runs: Sequence[Run], program: Program, tracker: Tracker, best: Best, seconds: float
+) -> list[Outcome]:
+    """Returns how each run ended; the test split is looked at here and nowhere else."""
+    replicas, together = program.replicas, program.passes.together
+    validations = evaluate(runs, replicas, "validation", together)
+    tests = evaluate(runs, replicas, "test", together)
+    final_losses = tracker.final_losses()
+    probabilities, matrices = replicas.gates()
+    return [
+        Outcome(
+            status="finished" if tracker.failed[run] is None else "failed",
+            failed_step=tracker.failed[run],
+            rounds=program.settings.rounds,
+            seconds=seconds,
+            n_together=len(runs),
+            final_loss=float(final_losses[run]),
+            best_round=best.rounds[run],
+            matrix=matrices[run],
+            probabilities=probabilities[run],
+            validation=validations[run] if validations else None,
+            test=tests[run] if tests else None,
+            weights=replicas.state_dict(run),
+        )
+        for run in range(len(runs))
+    ]

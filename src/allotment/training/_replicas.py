@@ -1,0 +1,156 @@
+"""The parameters of several runs, laid out so that one operation serves them all."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from math import prod
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from .._progress import Floats
+from ..network import Allocation, GumbelMatrix, MultiTaskNetwork, pack, places, same_kind
+
+NORMALISATIONS = (
+    nn.GroupNorm,
+    nn.LayerNorm,
+    nn.modules.batchnorm._NormBase,
+)
+GROUPS = ("weights", "biases", "logits", "frozen")
+
+
+class Replicas:
+    """The networks of ``R`` runs as a few flat tensors ``[R, P]``, one for each optimizer group.
+
+    Flat, because clipping, the optimizer, checkpoints and the choice of the best weights are then
+    one operation each, whatever the network; an operation that needs a parameter sees a view.
+    """
+
+    def __init__(self, networks: Sequence[MultiTaskNetwork], device: torch.device) -> None:
+        packed = [pack(network) for network in networks]
+        if not all(same_kind(packed[0], other) for other in packed[1:]):
+            raise ValueError(
+                "Networks that train together should differ in the values of their parameters "
+                "and fixed allocations alone. Found different shapes or classes."
+            )
+        self.n_runs = len(networks)
+        self.device = device
+        self.network = packed[0].to(device)
+        self.step = torch.zeros((), dtype=torch.int64, device=device)
+        for allocation in self._gumbel_allocations():
+            allocation.n_draws = self.step  # one counter for all, since every step draws once
+        self._places = places(networks[0])
+        self._shapes = {name: p.shape for name, p in self.network.named_parameters()}
+        self.names = _names_by_group(self.network)
+        self.flat: dict[str, Tensor] = {}
+        for group, names in self.names.items():
+            rows = [_flattened(network, names) for network in packed]
+            flat = torch.stack(rows).to(device)
+            self.flat[group] = flat.requires_grad_(group != "frozen")
+        self.buffers = {
+            name: torch.stack([network.get_buffer(name) for network in packed]).to(device)
+            for name, buffer in self.network.named_buffers()
+            if buffer is not self.step
+        }
+
+    def _gumbel_allocations(self) -> list[GumbelMatrix]:
+        return [m for m in self.network.modules() if isinstance(m, GumbelMatrix)]
+
+    def parameters(self, learnt: Sequence[Tensor] = ()) -> dict[str, Tensor]:
+        """Returns every parameter of the packed network as a view ``[R, ...]`` of the flat ones.
+
+        ``learnt`` may stand in for the flat tensors that the optimizer changes.
+        """
+        flat = {**self.flat, **dict(zip(dict(self.learnt()), learnt, strict=False))}
+        views: dict[str, Tensor] = {}
+        for group, tensor in flat.items():
+            names = self.names[group]
+            sizes = [prod(self._shapes[name]) for name in names]
+            for name, part in zip(names, tensor.split(sizes, dim=1), strict=True):
+                views[name] = part.view(-1, *self._shapes[name])
+        return views
+
+    def state(self, prefix: str = "", learnt: Sequence[Tensor] = ()) -> dict[str, Tensor]:
+        """Returns all parameters and buffers, ``[R, ...]`` each, under prefixed names."""
+        both = {**self.parameters(learnt), **self.buffers}
+        return {f"{prefix}{name}": value for name, value in both.items()} if prefix else both
+
+    @torch.no_grad()
+    def gates(self) -> tuple[Floats, Floats]:
+        """Returns each run's probabilities and evaluation matrix, both ``[R, T, C]``."""
+        reader = _GateReader(self.network)
+
+        def one(state: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
+            found: tuple[Tensor, Tensor] = functional_call(reader, state, ())
+            return found
+
+        probabilities, matrices = vmap(one)(self.state("network."))
+        return probabilities.cpu().double().numpy(), matrices.cpu().double().numpy()
+
+    def learnt(self) -> Iterator[tuple[str, Tensor]]:
+        """Yields the flat tensors that the optimizer changes, with the name of their group."""
+        return ((group, flat) for group, flat in self.flat.items() if group != "frozen")
+
+    def snapshot(self) -> dict[str, Tensor]:
+        """Returns a copy of all that training changes."""
+        with torch.no_grad():
+            return {name: value.detach().clone() for name, value in self._changing().items()}
+
+    def restore(self, snapshot: Mapping[str, Tensor]) -> None:
+        """Puts a snapshot back."""
+        with torch.no_grad():
+            for name, value in self._changing().items():
+                value.copy_(snapshot[name])
+
+    @property
+    def keeps_statistics(self) -> bool:
+        """Whether a pass changes buffers, as batch normalisation does."""
+        norms = nn.modules.batchnorm._NormBase
+        return any(isinstance(m, norms) and m.track_running_stats for m in self.network.modules())
+
+    def _changing(self) -> dict[str, Tensor]:
+        learnt = dict(self.learnt())
+        return {**learnt, **{f"buffer {name}": buffer for name, buffer in self.buffers.items()}}
+
+    def state_dict(self, run: int) -> dict[str, Tensor]:
+        """Returns one run's weights under the names of the network the user built."""
+        packed = {name: value[run].detach() for name, value in self.parameters().items()}
+        packed |= {name: buffer[run] for name, buffer in self.buffers.items()}
+        packed |= {name: self.step for name in self._places if name.endswith("n_draws")}
+        return {name: place.read(packed).cpu().clone() for name, place in self._places.items()}
+
+
+class _GateReader(nn.Module):
+    """Reads a network's gates as a forward pass, the form that can be batched over runs."""
+
+    def __init__(self, network: MultiTaskNetwork) -> None:
+        super().__init__()
+        self.network = network
+
+    def forward(self) -> tuple[Tensor, Tensor]:
+        return self.network.probabilities(), self.network.matrix()
+
+
+def _names_by_group(network: MultiTaskNetwork) -> dict[str, list[str]]:
+    """Returns the names of parameters by optimizer group; groups without any are left out.
+
+    The shift of a normalisation, though torch calls it ``bias``, counts as a weight, as in the
+    authors' code.
+    """
+    groups: dict[str, list[str]] = {group: [] for group in GROUPS}
+    for path, module in network.named_modules():
+        for leaf, parameter in module.named_parameters(recurse=False):
+            name = f"{path}.{leaf}" if path else leaf
+            if not parameter.requires_grad:
+                groups["frozen"].append(name)
+            elif isinstance(module, Allocation):
+                groups["logits"].append(name)
+            elif leaf == "bias" and not isinstance(module, NORMALISATIONS):
+                groups["biases"].append(name)
+            else:
+                groups["weights"].append(name)
+    return {group: names for group, names in groups.items() if names}
+
+
+def _flattened(network: nn.Module, names: Sequence[str]) -> Tensor:
+    parameters = dict(network.named_parameters())
+    return torch.cat([parameters[name].detach().flatten() for name in names])

@@ -1,0 +1,38 @@
+"""What one run trains."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from ..network import MultiTaskNetwork
+from ..tasks import Task, check_names
+from ._settings import TrainingSettings
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A network, its tasks, and the seed of every draw made while it trains."""
+
+    network: MultiTaskNetwork
+    tasks: Sequence[Task]
+    seed: int = 0
+    settings: TrainingSettings = field(default_factory=TrainingSettings)
+
+    def __post_init__(self) -> None:
+        check_names(self.tasks)
+        if len(self.tasks) != self.network.n_tasks:
+            raise ValueError(
+                "`tasks` should be as many as the network has. "
+                f"Found {len(self.tasks)} tasks for {self.network.n_tasks}."
+            )
+
+
+def check_alike(runs: Sequence[Run]) -> None:
+    """Raises unless runs can go through one program: equal settings but for the budget."""
+    if not runs:
+        raise ValueError("`runs` should hold at least one run. Found none.")
+    common = {replace(run.settings, budget=None, budget_weight=1.0) for run in runs}
+    if len(common) != 1:
+        raise ValueError(
+            "Runs that train together should have equal settings, but for `budget` and "
+            f"`budget_weight`. Found {len(common)} different ones."
+        )

@@ -1,0 +1,52 @@
+"""How to train, in one place."""
+
+from dataclasses import dataclass
+
+from .._checks import check_at_least, check_choice, check_fraction, check_positive
+
+ROUNDS_PER_BLOCK = 10  # random draws are made for so many rounds at a time
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """The settings of a training run; a round is one batch and one step for every task."""
+
+    rounds: int = 1_000
+    batch_size: int = 64
+    learning_rate: float = 1e-3
+    logit_learning_rate: float | None = None  # None: as `learning_rate`
+    weight_decay: float = 0.0  # coupled L2, on all but biases and logits
+    clip_norm: float | None = None  # largest norm of a run's whole gradient
+    budget: float | None = None  # largest share of open gates that costs nothing
+    budget_weight: float = 1.0
+    budget_scope: str = "task"  # "task": the share of the batch's task; "global": of all tasks
+    entropy_weight: float = 0.0
+    entropy_power: float = 1.0  # the entropy's weight grows as (step / steps) ** entropy_power
+    connection_weight: float = 0.0
+    disconnect_weight: float = 0.0
+    evaluate_every: int | None = None  # rounds between looks at the validation split
+    capture: bool = True  # record the step once and replay it; Python in a component runs once then
+    keep_best: bool = True  # where there is validation: keep the weights that did best on it
+
+    def __post_init__(self) -> None:
+        check_at_least("rounds", self.rounds, 1)
+        check_at_least("batch_size", self.batch_size, 1)
+        check_positive("learning_rate", self.learning_rate)
+        if self.logit_learning_rate is not None:
+            check_positive("logit_learning_rate", self.logit_learning_rate)
+        if self.clip_norm is not None:
+            check_positive("clip_norm", self.clip_norm)
+        if self.budget is not None:
+            check_fraction("budget", self.budget)
+        check_choice("budget_scope", self.budget_scope, ["task", "global"])
+        for name in ("weight_decay", "budget_weight", "entropy_weight", "entropy_power"):
+            check_at_least(name, getattr(self, name), 0.0)
+        for name in ("connection_weight", "disconnect_weight"):
+            check_at_least(name, getattr(self, name), 0.0)
+        if self.evaluate_every is not None:
+            check_at_least("evaluate_every", self.evaluate_every, 1)
+            if self.evaluate_every % ROUNDS_PER_BLOCK:
+                raise ValueError(
+                    f"`evaluate_every` should be a multiple of {ROUNDS_PER_BLOCK}. "
+                    f"Found `evaluate_every = {self.evaluate_every}`."
+                )

@@ -1,0 +1,60 @@
+"""What a program has done so far, brought to the host once a block."""
+
+from collections import deque
+
+import numpy as np
+from torch import Tensor
+
+from .._progress import Evaluation, Floats, Point
+from ._replicas import Replicas
+
+N_POINTS = 300  # about so many points make a run's curve
+
+
+class Tracker:
+    """Collects the losses of ``R`` runs and sees which of them failed."""
+
+    def __init__(self, replicas: Replicas, n_tasks: int, n_last_rounds: int) -> None:
+        self._replicas = replicas
+        self._n_tasks = n_tasks
+        self._stretch: list[Floats] = []  # [K, R, T] each
+        self._last: deque[Floats] = deque(maxlen=n_last_rounds)  # [R] each, means over tasks
+        self._n_steps = 0
+        self.failed: list[int | None] = [None] * replicas.n_runs
+
+    def add(self, losses: Tensor, tasks: Tensor) -> Floats:
+        """Takes the losses ``[S, R]`` of a block; returns each run's mean, ``[R]``."""
+        values = losses.cpu().double().numpy()
+        order = tasks[: len(values)].cpu().numpy()
+        rounds = values.reshape(-1, self._n_tasks, values.shape[1])  # [K, T, R] as they came
+        order = order.reshape(rounds.shape)
+        by_task = np.take_along_axis(rounds, order.argsort(axis=1), axis=1).swapaxes(1, 2)
+        self._stretch.append(by_task)
+        self._last.extend(by_task.mean(axis=2))
+        for step, run in np.argwhere(~np.isfinite(values)):
+            if self.failed[run] is None:
+                self.failed[run] = self._n_steps + int(step)
+        self._n_steps += len(values)
+        mean: Floats = values.mean(axis=0)
+        return mean
+
+    def points(self, done: int, validations: list[Evaluation] | None) -> list[Point]:
+        """Returns each run's point for the rounds since the last call."""
+        losses = np.concatenate(self._stretch).mean(axis=0)  # [R, T]
+        self._stretch = []
+        probabilities, matrices = self._replicas.gates()
+        return [
+            Point(
+                round=done,
+                losses=losses[run],
+                probabilities=probabilities[run],
+                share_active=float(matrices[run].mean()),
+                validation=validations[run] if validations else None,
+            )
+            for run in range(self._replicas.n_runs)
+        ]
+
+    def final_losses(self) -> Floats:
+        """Returns each run's mean loss over tasks and the last rounds, ``[R]``."""
+        mean: Floats = np.mean(list(self._last), axis=0)
+        return mean

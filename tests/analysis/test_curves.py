@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from allotment.analysis import loss_band, smooth
+from allotment.records import RunRecord
+from tests.records.made_up import a_header, a_record, failed_run
+
+
+def flat(level: float, rounds: list[int], seed: int = 0) -> RunRecord:
+    losses = np.full((len(rounds), 4), level)
+    return a_record(a_header(seed=seed), rounds=np.array(rounds), losses=losses)
+
+
+def test_smoothing_takes_the_last_points() -> None:
+    curve = np.array([1.0, 3.0, 5.0, 7.0])
+    assert_allclose(smooth(curve, 3), [1.0, 2.0, 3.0, 5.0])
+    assert_allclose(smooth(curve, 1), curve)
+    assert_allclose(smooth(curve, 99), [1.0, 2.0, 3.0, 4.0])
+
+
+@pytest.mark.parametrize("window", [0, -3])
+def test_a_window_holds_a_point(window: int) -> None:
+    with pytest.raises(ValueError, match="`window` should be at least 1"):
+        smooth(np.ones(3), window)
+
+
+def test_the_band_is_the_interval_over_runs() -> None:
+    # By hand: sd of 1, 2, 3 is 1; t(0.95, 2) / sqrt(3) = 1.685855.
+    band = loss_band([flat(level, [10, 20]) for level in (1.0, 2.0, 3.0)], window=10)
+    assert_allclose(band.rounds, [10, 20])
+    assert_allclose(band.mean, [2.0, 2.0])
+    assert_allclose(band.high - band.mean, [1.685855] * 2, rtol=1e-6)
+    assert_allclose(band.mean - band.low, [1.685855] * 2, rtol=1e-6)
+    assert band.n_runs == 3
+
+
+def test_the_window_counts_rounds() -> None:
+    losses = np.repeat([[2.0], [4.0], [6.0]], 4, axis=1)
+    record = a_record(rounds=np.array([50, 100, 150]), losses=losses)
+    assert_allclose(loss_band([record], window=100).mean, [2.0, 3.0, 5.0])
+    assert_allclose(loss_band([record], window=1).mean, [2.0, 4.0, 6.0])
+
+
+def test_runs_of_different_length_meet_at_the_shortest() -> None:
+    band = loss_band([flat(1.0, [10, 20, 30, 40]), flat(3.0, [15, 30])], window=1)
+    assert_allclose(band.rounds, [15, 30])
+    assert_allclose(band.mean, [2.0, 2.0])
+
+
+def test_one_run_has_no_band_and_no_run_has_no_curve() -> None:
+    assert np.isnan(loss_band([flat(1.0, [10, 20])], window=1).low).all()
+    assert len(loss_band([failed_run()], window=1).rounds) == 0

@@ -1,0 +1,42 @@
+"""What every test shares: its seed, its device, and the door to the slow ones."""
+
+import os
+import random
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+if TYPE_CHECKING:
+    import torch
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--runslow", action="store_true", help="run the tests that take minutes too")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--runslow"):
+        return
+    skip = pytest.mark.skip(reason="takes minutes: runs only with --runslow")
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    """Starts every test from the same random state, whatever ran before it."""
+    import torch  # here, so that listing the tests stays quick
+
+    random.seed(0)
+    np.random.seed(0)  # noqa: NPY002  (scikit-learn draws from it unless it is told otherwise)
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def device() -> "torch.device":
+    """The device named by ``ALLOTMENT_TEST_DEVICE``, otherwise the CPU."""
+    import torch
+
+    return torch.device(os.environ.get("ALLOTMENT_TEST_DEVICE", "cpu"))

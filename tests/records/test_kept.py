@@ -1,0 +1,100 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from allotment.records import RecordError, keep, read_kept
+from tests.records.made_up import a_header, a_record, accuracy_run, an_outcome, failed_run, loss_run
+
+
+def test_a_kept_run_is_the_same_record_but_for_its_length(tmp_path: Path) -> None:
+    record = accuracy_run([0.91, 0.92, 0.93, 0.94])
+    keep([record], tmp_path)
+    (kept,) = read_kept(tmp_path)
+    assert kept.header == record.header
+    assert kept.environment == record.environment
+    assert kept.outcome.final_loss == record.outcome.final_loss
+    assert_array_equal(kept.outcome.matrix, record.outcome.matrix)
+    assert_allclose(kept.outcome.probabilities, record.outcome.probabilities, atol=0.005)
+    assert kept.outcome.test is not None
+    assert kept.outcome.test.accuracies is not None
+    assert_array_equal(kept.outcome.test.accuracies, [0.91, 0.92, 0.93, 0.94])
+    assert kept.snapshots.probabilities.shape == (1, 4, 4)
+    assert kept.outcome.weights == {}
+
+
+def test_each_condition_and_method_has_its_file(tmp_path: Path) -> None:
+    runs = [
+        loss_run(1.0, 0, condition=condition, method=method)
+        for condition in ("", "rho=0")
+        for method in ("a", "b")
+    ]
+    paths = keep(runs, tmp_path)
+    names = [path.relative_to(tmp_path).as_posix() for path in paths]
+    stems = ["a", "b", "rho=0-a", "rho=0-b"]
+    assert names == [f"two_pairs/{stem}.json" for stem in stems]
+
+
+def test_a_seed_that_ran_again_replaces_the_old_and_others_stay(tmp_path: Path) -> None:
+    keep([loss_run(1.0, 0), loss_run(2.0, 1)], tmp_path)
+    keep([loss_run(20.0, 1), loss_run(30.0, 2)], tmp_path)
+    found = {record.header.seed: record.outcome.final_loss for record in read_kept(tmp_path)}
+    assert found == {0: 1.0, 1: 20.0, 2: 30.0}
+
+
+def test_each_launch_is_kept_once(tmp_path: Path) -> None:
+    keep([loss_run(1.0, seed) for seed in range(3)], tmp_path)
+    (path,) = keep([loss_run(1.0, 3, command="allotment run two_pairs --runs 1")], tmp_path)
+    assert path.read_text().count('"command"') == 2
+    assert [record.header.command for record in read_kept(tmp_path)] == [
+        *["allotment run two_pairs"] * 3,
+        "allotment run two_pairs --runs 1",
+    ]
+
+
+def test_keeping_again_changes_nothing(tmp_path: Path) -> None:
+    (path,) = keep([loss_run(1.23456789, seed) for seed in range(3)], tmp_path)
+    before = path.read_bytes()
+    keep(read_kept(tmp_path), tmp_path)
+    assert path.read_bytes() == before
+
+
+def test_thirty_runs_take_kilobytes(tmp_path: Path) -> None:
+    (path,) = keep([loss_run(1.0, seed) for seed in range(30)], tmp_path)
+    assert path.stat().st_size < 90_000
+
+
+def test_runs_with_other_settings_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
+    (path,) = keep([loss_run(1.0, 0)], tmp_path)
+    before = path.read_bytes()
+    others = [loss_run(1.0, 0, method="another"), loss_run(1.0, 1, settings={"rounds": 5})]
+    with pytest.raises(RecordError, match=r"seed 1 with its own `settings` for .*gumbel\.json"):
+        keep(others, tmp_path)
+    assert path.read_bytes() == before
+    assert len(list(tmp_path.rglob("*.json"))) == 1
+
+
+def test_a_failed_run_is_kept_as_failed(tmp_path: Path) -> None:
+    keep([failed_run()], tmp_path)
+    (kept,) = read_kept(tmp_path)
+    assert not kept.finished
+    assert np.isnan(kept.outcome.final_loss)
+
+
+def test_a_long_curve_becomes_means_of_its_stretches(tmp_path: Path) -> None:
+    rounds = np.arange(1, 601)
+    losses = np.repeat(rounds[:, None].astype(float), 4, axis=1)
+    changes = {"rounds": rounds, "losses": losses, "share_active": rounds / 600}
+    keep([a_record(a_header(), an_outcome(rounds=600), **changes)], tmp_path)
+    (kept,) = read_kept(tmp_path)
+    assert_array_equal(kept.rounds, np.arange(10, 601, 10))
+    assert_allclose(kept.losses[:, 0], np.arange(5.5, 600, 10))
+    assert kept.share_active[-1] == 1.0
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    (path,) = keep([loss_run(1.0, 0)], tmp_path)
+    path.write_text(path.read_text().replace('"matrix"', '"matrices"'))
+    with pytest.raises(RecordError, match=r"gumbel\.json"):
+        read_kept(tmp_path)

@@ -1,0 +1,100 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from allotment.analysis import loss_band
+from allotment.records import RunRecord
+from allotment.report import (
+    allocation_map,
+    loss_bands,
+    png,
+    probabilities_over_time,
+    similarity_map,
+    svg,
+    write_figures,
+)
+from tests.records.made_up import a_header, a_record, an_outcome, loss_run
+from tests.report.expected import MNIST, TWO_PAIRS, runs
+
+
+def texts(figure: Figure) -> set[str]:
+    return {text.get_text() for text in figure.findobj(match=_is_text)}  # type: ignore[attr-defined]
+
+
+def _is_text(artist: object) -> bool:
+    return hasattr(artist, "get_text")
+
+
+def many_tasks() -> RunRecord:
+    """Forty tasks by forty-eight components in three layers."""
+    matrix = (np.arange(40)[:, None] % 3 == np.arange(48) % 3).astype(float)
+    header = a_header(
+        task_names=tuple(f"task {task}" for task in range(40)),
+        families=("first",) * 20 + ("second",) * 20,
+        layer_sizes=(16, 16, 16),
+        component_names=tuple(f"conv {component}" for component in range(48)),
+    )
+    return a_record(header, an_outcome(rounds=200, matrix=matrix, probabilities=matrix))
+
+
+@pytest.mark.parametrize("record", [a_record(), many_tasks()], ids=["4 tasks", "40 tasks"])
+def test_maps_name_every_task_component_layer_and_family(record: RunRecord) -> None:
+    figure = allocation_map(record)
+    layers = {f"layer {layer + 1}" for layer in range(len(record.header.layer_sizes))}
+    header = record.header
+    named = {*header.task_names, *header.component_names, *header.families, *layers}
+    assert named <= texts(figure)
+    assert set(header.task_names) <= texts(similarity_map(record))
+    assert len(svg(figure)) < 500_000
+
+
+def test_a_map_can_do_without_families() -> None:
+    figure = allocation_map(a_record(a_header(families=())))
+    assert "a1" in texts(figure)
+
+
+def test_bands_have_a_panel_for_each_condition_and_one_colour_for_each_method() -> None:
+    band = loss_band([loss_run(1.0, seed) for seed in range(3)], window=100)
+    panels = {"rho=0": {"A": band, "B": band}, "rho=1": {"B": band}}
+    figure = loss_bands(panels)
+    left, right = figure.axes
+    assert (left.get_title(), right.get_title()) == ("rho=0", "rho=1")
+    assert left.get_lines()[1].get_color() == right.get_lines()[0].get_color()
+    assert {"A (n=3)", "B (n=3)"} <= texts(figure)
+
+
+def test_gates_have_a_panel_for_each_layer() -> None:
+    record = a_record(a_header(layer_sizes=(1, 3)))
+    figure = probabilities_over_time(record, task=2)
+    assert [len(axes.get_lines()) for axes in figure.axes] == [1, 3]
+    drawn = np.asarray(figure.axes[1].get_lines()[0].get_ydata(), dtype=float)
+    np.testing.assert_allclose(drawn, record.snapshots.probabilities[:, 2, 1])
+
+
+def test_the_same_figure_gives_the_same_bytes_and_carries_no_link() -> None:
+    first, second = svg(similarity_map(a_record())), svg(similarity_map(a_record()))
+    assert first == second
+    assert first.startswith("<svg")
+    assert 'href="http' not in first
+    assert png(similarity_map(a_record())).startswith(b"\x89PNG")
+
+
+def test_odd_names_are_drawn_as_they_are() -> None:
+    record = a_record(a_header(task_names=("$x^", "_hidden", "a & b", "<b>")))
+    figure = allocation_map(record)
+    assert {"$x^", "_hidden", "a & b", "<b>"} <= texts(figure)
+    assert "<b>" not in svg(figure)
+
+
+def test_pictures_are_written_for_the_document(tmp_path: Path) -> None:
+    found = runs("gumbel", [0.3, 0.31, 0.32], recovered=3)
+    paths = write_figures(found, [TWO_PAIRS, MNIST], tmp_path / "figures")
+    assert [path.name for path in paths] == [
+        "two_pairs-loss.png",
+        "two_pairs-gumbel-allocation.png",
+        "two_pairs-gumbel-similarity.png",
+        "two_pairs-gumbel-gates.png",
+    ]
+    assert all(path.stat().st_size > 1_000 for path in paths)

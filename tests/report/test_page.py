@@ -1,0 +1,91 @@
+import re
+from html.parser import HTMLParser
+from pathlib import Path
+
+from allotment.records import keep, read_kept
+from allotment.report import html_page, markdown_results, write_figures
+from tests.records.made_up import loss_run
+from tests.report.expected import MNIST, TWO_PAIRS, runs
+
+RUNS = [
+    *runs("gumbel", [0.3, 0.31, 0.32], recovered=3),
+    *runs("no_sharing", [0.5, 0.55, 0.6]),
+]
+
+
+class Links(HTMLParser):
+    """Collects whatever a page would fetch."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[str] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        names = ("src", "href", "xlink:href", "srcset", "data")
+        self.found += [value or "" for name, value in attrs if name in names]
+
+
+def test_the_page_needs_nothing_beside_itself() -> None:
+    page = html_page(RUNS, [TWO_PAIRS, MNIST])
+    outside = [link for link in Links(page).found if not link.startswith(("#", "data:"))]
+    assert outside == []
+    assert "url(http" not in page
+    assert "<script" not in page
+    assert "@import" not in page
+
+
+def test_every_row_and_every_word_is_on_the_page() -> None:
+    page = html_page(RUNS, [TWO_PAIRS, MNIST])
+    for expectation in (TWO_PAIRS, MNIST):
+        assert expectation.title in page
+        assert all(f"<td>{row.label}</td>" in page for row in expectation.rows)
+    assert page.count("<td>not run</td>") == 3
+    assert "Gumbel-Matrix found the two pairs in 3 of 3 runs." in page
+
+
+def test_the_page_says_where_its_numbers_come_from() -> None:
+    page = html_page(RUNS, [TWO_PAIRS])
+    for text in ("<code>allotment run two_pairs</code>", "a made-up device", "0123456"):
+        assert text in page
+    assert "6 in 2 of 3 rows" in page
+
+
+def test_runs_of_several_launches_are_counted_and_mixed_settings_are_told() -> None:
+    other = loss_run(0.3, 7, command="allotment run two_pairs --set a=1", settings={"a": 1})
+    page = html_page([*RUNS, other], [TWO_PAIRS])
+    assert "allotment run two_pairs (6 runs)" in page
+    assert "allotment run two_pairs --set a=1 (1 run)" in page
+    assert "Runs of one row differ in their settings." in page
+
+
+def test_names_are_escaped() -> None:
+    page = html_page([loss_run(1.0, 0, method="<b>bold</b>", experiment="a<script>")], [])
+    assert "<b>bold" not in page
+    assert "<script>" not in page
+
+
+def test_an_experiment_nobody_expected_has_a_section() -> None:
+    page = html_page([loss_run(1.0, 0, experiment="mine")], [])
+    assert re.search(r'<section id="mine">\s*<h2>mine', page)
+
+
+def test_an_empty_report_is_a_page_too() -> None:
+    assert "0 recorded runs" in html_page([], [])
+
+
+def test_the_document_refers_to_the_pictures_that_are_written(tmp_path: Path) -> None:
+    text = markdown_results(RUNS, [TWO_PAIRS, MNIST])
+    named = re.findall(r"\]\(figures/([^)]+)\)", text)
+    written = write_figures(RUNS, [TWO_PAIRS, MNIST], tmp_path)
+    assert named == [path.name for path in written]
+
+
+def test_the_document_can_be_made_from_kept_runs(tmp_path: Path) -> None:
+    keep(RUNS, tmp_path)
+    text = markdown_results(read_kept(tmp_path), [TWO_PAIRS, MNIST])
+    assert "| Gumbel-Matrix | – | 0.310 ± 0.010 sd (n=3) | 0.293 to 0.327 |" in text
+    assert "| Shared bottom | fails | not run |" in text
+    assert "Command: `allotment run two_pairs`" in text
+    assert "Device: a made-up device" in text
+    assert "Commit: 0123456" in text

@@ -1,0 +1,75 @@
+from allotment.report import markdown_table, result_table
+from tests.records.made_up import accuracy_run, failed_run, loss_run
+from tests.report.expected import MNIST, TWO_PAIRS, runs
+
+
+def row_of(label: str, text: str) -> str:
+    (row,) = [line for line in text.splitlines() if f"| {label} |" in line]
+    return row
+
+
+def test_every_expected_row_is_there_without_any_run() -> None:
+    text = markdown_table(result_table([], MNIST))
+    assert row_of("Shared bottom", text) == "| Shared bottom | 95.7 ± 0.5 | not run | – | – | – |"
+    assert row_of("Gumbel-Matrix", text) == "| Gumbel-Matrix | 96.8 ± 0.2 | not run | – | – | – |"
+
+
+def test_a_row_has_our_value_with_its_spread_and_its_interval() -> None:
+    # By hand: sd 0.1; half-width 2.919986 * 0.1 / sqrt(3) = 0.1686.
+    found = runs("gumbel", [0.2, 0.3, 0.4], recovered=2)
+    table = result_table(found, TWO_PAIRS)
+    assert table.head == (
+        "Method",
+        "Paper",
+        "Ours: loss at the end",
+        "90 % interval of the mean",
+        "Gates open",
+        "Found the two pairs",
+        "Failed",
+    )
+    assert table.rows[1] == (
+        "Gumbel-Matrix",
+        "–",
+        "0.30 ± 0.10 sd (n=3)",
+        "0.13 to 0.47",
+        "38 %",
+        "2 of 3",
+        "0 of 3",
+    )
+
+
+def test_a_method_that_does_not_learn_its_allocation_finds_nothing() -> None:
+    table = result_table([*runs("gumbel", [1.0]), *runs("no_sharing", [1.0])], TWO_PAIRS)
+    assert table.rows[0][5] == "–"
+    assert table.rows[1][5] == "0 of 1"
+
+
+def test_accuracy_is_in_percent_and_collapse_is_counted() -> None:
+    header = {"experiment": "mnist", "method": "gumbel", "families": ()}
+    found = [
+        accuracy_run([0.96, 0.97, 0.96, level], seed, **header)
+        for seed, level in enumerate((0.95, 0.1))
+    ]
+    table = result_table(found, MNIST)
+    assert table.head[-1] == "Collapsed"
+    assert table.rows[1][2] == "85.4 ± 15.0 sd (n=2)"
+    assert table.rows[1][-2:] == ("0 of 2", "1 of 2")
+
+
+def test_failed_runs_are_named() -> None:
+    some = result_table([loss_run(1.0, 0), failed_run(1)], TWO_PAIRS)
+    assert some.rows[1][2] == "1 (n=1, no spread)"
+    assert some.rows[1][-1] == "1 of 2"
+    every = result_table([failed_run(0), failed_run(1)], TWO_PAIRS)
+    assert every.rows[1][2] == "every run failed"
+
+
+def test_conditions_have_a_column_and_unexpected_runs_a_row() -> None:
+    found = [loss_run(1.0, 0, condition="rho=0"), loss_run(1.0, 0, method="my_own")]
+    table = result_table(found, TWO_PAIRS)
+    assert table.head[0] == "Condition"
+    assert [row[:2] for row in table.rows[3:]] == [("rho=0", "Gumbel-Matrix"), ("–", "my_own")]
+
+
+def test_other_experiments_stay_out() -> None:
+    assert {row[2] for row in result_table([loss_run(1.0, 0)], MNIST).rows} == {"not run"}

@@ -1,0 +1,72 @@
+import pytest
+
+from allotment.report import words
+from tests.records.made_up import accuracy_run, failed_run
+from tests.report.expected import MNIST, TWO_PAIRS, runs
+
+
+def test_nothing_was_run() -> None:
+    assert words([], TWO_PAIRS) == ["Not run yet."]
+
+
+@pytest.mark.parametrize(
+    ("recovered", "expected"),
+    [
+        (3, "Gumbel-Matrix found the two pairs in 3 of 3 runs."),
+        (1, "Gumbel-Matrix found the two pairs in 1 of 3 runs."),
+        (0, "Gumbel-Matrix did not find the two pairs in any of 3 runs."),
+    ],
+)
+def test_structure_is_read_from_the_runs(recovered: int, expected: str) -> None:
+    assert words(runs("gumbel", [0.3, 0.3, 0.31], recovered=recovered), TWO_PAIRS)[0] == expected
+
+
+def test_the_best_method_is_named_first_and_each_is_set_beside_the_next() -> None:
+    found = words(
+        [
+            *runs("no_sharing", [0.5, 0.55, 0.6]),
+            *runs("gumbel", [0.3, 0.31, 0.32], recovered=3),
+            *runs("shared_bottom", [0.5, 0.6, 0.7]),
+        ],
+        TWO_PAIRS,
+    )
+    assert found[1:] == [
+        "Gumbel-Matrix ends at 0.310 (90 % interval 0.293 to 0.327, n=3), below No sharing with "
+        "0.55 (90 % interval 0.47 to 0.63, n=3); the two intervals are disjoint.",
+        "Then comes Shared bottom with 0.60 (90 % interval 0.43 to 0.77, n=3); the two intervals "
+        "overlap, so these runs do not settle the order.",
+    ]
+
+
+def test_the_order_follows_the_numbers_and_not_the_hope() -> None:
+    found = words([*runs("gumbel", [0.9, 0.91]), *runs("no_sharing", [0.1, 0.11])], TWO_PAIRS)
+    assert found[1].startswith("No sharing ends at 0.1")
+    assert found[-1] == "Not run: Shared bottom."
+
+
+def test_one_run_decides_nothing() -> None:
+    found = words([*runs("gumbel", [0.3]), *runs("no_sharing", [0.5])], TWO_PAIRS)
+    assert found[1] == (
+        "Gumbel-Matrix ends at 0.3 (one run, no spread), below No sharing with 0.5 (one run, no "
+        "spread); without a spread on both sides this decides nothing."
+    )
+
+
+def test_higher_accuracy_is_better() -> None:
+    header = {"experiment": "mnist", "families": ()}
+    found = [
+        accuracy_run([level + shift] * 4, seed, method=method, **header)
+        for method, level in (("shared_bottom", 0.95), ("gumbel", 0.97))
+        for seed, shift in enumerate((0.0, 0.001, 0.002))
+    ]
+    (sentence,) = words(found, MNIST)
+    assert sentence.startswith("Gumbel-Matrix reaches 97.10 % (90 % interval 96.93 to 97.27, n=3)")
+    assert ", above Shared bottom with 95.10 %" in sentence
+
+
+def test_failed_and_collapsed_runs_are_told() -> None:
+    assert "Gumbel-Matrix: 1 of 3 runs failed and left out of the mean." in words(
+        [*runs("gumbel", [0.3, 0.3]), failed_run(9)], TWO_PAIRS
+    )
+    collapsed = accuracy_run([0.9, 0.9, 0.9, 0.1], experiment="mnist", method="gumbel", families=())
+    assert "Gumbel-Matrix: 1 of 1 run collapsed on some task." in words([collapsed], MNIST)

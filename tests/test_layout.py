@@ -1,0 +1,298 @@
+"""What the repository's shape promises: imports, the README's tree, docstrings, pages that run.
+
+The README holds a line ``## The tree`` and, after it, one fenced block: two spaces for each level,
+a folder as ``name/  purpose``, a file as ``name.py  purpose``, at least two spaces before the
+purpose. It starts with ``allotment/``. A folder's line stands for the folder's ``__init__.py``::
+
+    allotment/             the public names
+      _checks.py           rules for arguments, one sentence each
+      cli.py               the command line
+      network/             components, allocations, and the layers that join them
+        _layer.py          components side by side, combined by an allocation
+        allocation/        who uses what
+          _gumbel.py       gates that are learnt
+"""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from textwrap import dedent
+
+from pytest import MonkeyPatch, mark, raises
+
+REPOSITORY = Path(__file__).parents[1]
+ROOT = REPOSITORY / "src" / "allotment"
+
+MAY_IMPORT: dict[str, set[str]] = {
+    "data": set(),
+    "tasks": {"data"},
+    "network": set(),  # sizes and noise come in as arguments
+    "training": {"tasks", "network"},
+    "records": set(),  # the values it writes are plain dataclasses in a top-level file
+    "analysis": {"records"},
+    "report": {"records", "analysis"},
+    "experiments": {"data", "tasks", "network", "training", "records", "analysis", "report"},
+}
+
+
+def folders(root: Path) -> list[str]:
+    """Returns the names of the folders right under ``root`` that hold Python files."""
+    return sorted({file.relative_to(root).parts[0] for file in root.glob("*/**/*.py")})
+
+
+def imported_modules(file: Path, root: Path) -> Iterator[list[str]]:
+    """Yields what ``file`` imports from the package at ``root``, as its parts below the package.
+
+    ``from ..network import extract`` is ``["network", "extract"]``; the package itself is ``[]``.
+    """
+    here = [root.name, *file.parent.relative_to(root).parts]
+    for node in ast.walk(ast.parse(file.read_text())):
+        names: list[list[str]] = []
+        if isinstance(node, ast.Import):
+            names = [alias.name.split(".") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = here[: len(here) - node.level + 1] if node.level else []
+            base = base + (node.module.split(".") if node.module else [])
+            names = [[*base, alias.name] for alias in node.names]
+        yield from (name[1:] for name in names if name[0] == root.name)
+
+
+def imported_folders(file: Path, root: Path) -> set[str]:
+    """Returns the first part below the package of all that ``file`` imports from it.
+
+    Private top-level files and names such as ``__version__`` are open to all and left out. The bare
+    package, which holds everything, is returned under its own name.
+    """
+    firsts = {parts[0] if parts else root.name for parts in imported_modules(file, root)}
+    return {first for first in firsts if not first.startswith("_")}
+
+
+def assert_imports_follow_the_data(root: Path) -> None:
+    """Asserts that every file under ``root`` imports only what ``MAY_IMPORT`` grants its folder."""
+    for folder in folders(root):
+        assert folder in MAY_IMPORT, f"`{folder}` should have a line in MAY_IMPORT."
+        for file in (root / folder).rglob("*.py"):
+            strangers = imported_folders(file, root) - MAY_IMPORT[folder] - {folder}
+            assert not strangers, f"{file} should not import {sorted(strangers)}."
+    for file in root.glob("_[!_]*.py"):
+        strangers = imported_folders(file, root)
+        assert not strangers, f"{file} is open to all and should not import {sorted(strangers)}."
+
+
+def read_tree(readme: str) -> dict[str, str]:
+    """Returns the purpose of each file in the README's tree, by its path below the package."""
+    block = re.search(r"^## The tree$.*?^```\w*\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
+    assert block, "The README should have a fenced block after the line `## The tree`."
+    purposes: dict[str, str] = {}
+    above: list[str] = []
+    for line in filter(str.strip, block[1].splitlines()):
+        entry = re.fullmatch(r"((?:  )*)(\w+(?:/|\.py)) {2,}(\S.*)", line)
+        assert entry, f"A line of the tree should read `name.py  purpose`. Found `{line}`."
+        indent, name, purpose = entry.groups()
+        level = len(indent) // 2
+        assert level <= len(above), f"A line of the tree should stand below its folder: `{line}`."
+        above = above[:level]
+        if name.endswith("/"):
+            above.append(name)
+            name = "__init__.py"
+        path = "".join(above) + name
+        assert path not in purposes, f"The tree should name each file once. Found `{path}` twice."
+        purposes[path] = purpose
+    return purposes
+
+
+def assert_tree_is_complete(readme: str, root: Path) -> None:
+    """Asserts that the README's tree names the files under ``root`` and no others."""
+    listed = set(read_tree(readme))
+    real = {file.relative_to(root.parent).as_posix() for file in root.rglob("*.py")}
+    assert not real - listed, f"The README's tree should name {sorted(real - listed)}."
+    assert not listed - real, f"The README's tree names what is not there: {sorted(listed - real)}."
+
+
+def assert_folders_say_what_they_are_for(root: Path) -> None:
+    """Asserts that every folder of Python files has an ``__init__.py`` with a docstring."""
+    for folder in {file.parent for file in root.rglob("*.py")}:
+        page = folder / "__init__.py"
+        assert page.exists(), f"{folder} should have an __init__.py."
+        assert ast.get_docstring(ast.parse(page.read_text())), f"{page} should have a docstring."
+
+
+def run_python_blocks(page: Path) -> int:
+    """Runs the Python blocks of a page in one namespace; returns how many there are."""
+    text = page.read_text()
+    namespace: dict[str, object] = {"__name__": "__main__"}
+    fence = re.compile(r"^( *)```python\b[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
+    blocks = list(fence.finditer(text))
+    for block in blocks:
+        # As many empty lines as stand before it, so that a traceback gives the line of the page.
+        source = "\n" * text[: block.start(2)].count("\n") + dedent(block[2])
+        exec(compile(source, str(page), "exec"), namespace)
+    return len(blocks)
+
+
+def pages() -> list[Path]:
+    """Returns the pages whose Python blocks are run."""
+    return [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
+
+
+def test_imports_follow_the_data() -> None:
+    assert_imports_follow_the_data(ROOT)
+
+
+def test_the_tree_in_the_readme_is_the_real_one() -> None:
+    assert_tree_is_complete((REPOSITORY / "README.md").read_text(), ROOT)
+
+
+def test_every_folder_says_what_it_is_for() -> None:
+    assert_folders_say_what_they_are_for(ROOT)
+
+
+@mark.parametrize("page", pages(), ids=lambda page: page.name)
+def test_examples_of_the_page_run(page: Path, monkeypatch: MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_python_blocks(page)
+
+
+# The rest tries the checks above on small trees that are wrong on purpose.
+
+
+def write_tree(root: Path, files: dict[str, str]) -> Path:
+    """Writes ``files``, given by their paths, under ``root`` and returns it."""
+    for path, text in files.items():
+        (root / path).parent.mkdir(parents=True, exist_ok=True)
+        (root / path).write_text(text)
+    return root
+
+
+@mark.parametrize(
+    "line",
+    [
+        "import allotment",
+        "import allotment.training.loop as loop",
+        "from allotment import training",
+        "from allotment import Task",
+        "from allotment.training import fit",
+        "from allotment.training.loop import fit",
+        "from ... import training",
+        "from ...training import fit",
+        "from ...cli import main",
+        "def late():\n    from ...training import fit",
+        "if TYPE_CHECKING:\n    from ...training import fit",
+    ],
+)
+def test_an_import_against_the_data_is_seen(line: str, tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "allotment", {"network/allocation/_gumbel.py": line})
+    with raises(AssertionError, match=r"_gumbel\.py should not import \['\w+'\]"):
+        assert_imports_follow_the_data(root)
+
+
+@mark.parametrize(
+    "line",
+    [
+        "import torch.training",
+        "from torch import training",
+        "from . import _base",
+        "from .training import fit",
+        "from ..training import fit",
+        "from ...network import extract",
+        "from ..._checks import check_fraction",
+        "from ... import __version__, _checks",
+        "from allotment._checks import check_fraction",
+    ],
+)
+def test_an_import_along_the_data_passes(line: str, tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "allotment", {"network/allocation/_gumbel.py": line})
+    assert_imports_follow_the_data(root)
+
+
+def test_a_private_file_at_the_top_imports_no_folder(tmp_path: Path) -> None:
+    files = {"_checks.py": "from .network import extract", "cli.py": "from .network import extract"}
+    with raises(AssertionError, match=r"_checks\.py is open to all"):
+        assert_imports_follow_the_data(write_tree(tmp_path / "allotment", files))
+
+
+def test_a_folder_without_a_line_in_the_table_is_seen(tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "allotment", {"utilities/deep/misc.py": ""})
+    with raises(AssertionError, match="`utilities` should have a line"):
+        assert_imports_follow_the_data(root)
+
+
+README = """# allotment
+
+## The tree
+
+Files, and what each is for.
+
+```text
+allotment/        the public names
+  _checks.py      rules for arguments
+  network/        components and allocations
+    allocation/   who uses what
+      _fixed.py   gates that stay as they are
+    _layer.py     components side by side
+```
+"""
+
+TREE = {
+    "__init__.py": '"""Names."""',
+    "_checks.py": "",
+    "network/__init__.py": '"""Network."""',
+    "network/_layer.py": "",
+    "network/allocation/__init__.py": '"""Allocation."""',
+    "network/allocation/_fixed.py": "",
+}
+
+
+def test_a_complete_tree_passes(tmp_path: Path) -> None:
+    assert_tree_is_complete(README, write_tree(tmp_path / "allotment", TREE))
+
+
+def test_a_tree_that_differs_is_seen(tmp_path: Path) -> None:
+    root = write_tree(tmp_path / "allotment", TREE | {"network/_head.py": ""})
+    with raises(AssertionError, match=r"should name \['allotment/network/_head.py'\]"):
+        assert_tree_is_complete(README, root)
+    (root / "network" / "_head.py").unlink()
+    (root / "network" / "_layer.py").unlink()
+    with raises(AssertionError, match=r"not there: \['allotment/network/_layer.py'\]"):
+        assert_tree_is_complete(README, root)
+
+
+@mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("## The tree", "## Files", "after the line `## The tree`"),
+        ("  _checks.py      rules for arguments", "  _checks.py", "`name.py  purpose`"),
+        ("  _checks.py  ", "   _checks.py  ", "`name.py  purpose`"),
+        ("  _checks.py  ", "    _checks.py  ", "below its folder"),
+        ("_layer.py ", "_layer.py  x\n    _layer.py ", "each file once"),
+    ],
+)
+def test_a_tree_that_cannot_be_read_is_refused(old: str, new: str, message: str) -> None:
+    with raises(AssertionError, match=message):
+        read_tree(README.replace(old, new))
+
+
+@mark.parametrize(
+    ("change", "message"), [("# Allocation.", "have a docstring"), (None, "have an __init__")]
+)
+def test_a_folder_that_says_nothing_is_seen(
+    change: str | None, message: str, tmp_path: Path
+) -> None:
+    root = write_tree(tmp_path / "allotment", TREE)
+    page = root / "network" / "allocation" / "__init__.py"
+    page.write_text(change) if change else page.unlink()
+    with raises(AssertionError, match=message):
+        assert_folders_say_what_they_are_for(root)
+
+
+def test_blocks_of_a_page_share_a_namespace_and_keep_their_line(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text(
+        "```python\nx = 1\n```\n```bash\nfalse\n```\n- item\n  ```python\n  assert x == 1\n  ```\n"
+    )
+    assert run_python_blocks(page) == 2
+    page.write_text(page.read_text().replace("x == 1", "x == 2"))
+    with raises(AssertionError) as failure:
+        run_python_blocks(page)
+    assert failure.traceback[-1].lineno + 1 == 9
