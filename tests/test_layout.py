@@ -33,6 +33,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "analysis": {"records"},
     "report": {"records", "analysis"},
     "experiments": {"data", "tasks", "network", "training", "records", "analysis", "report"},
+    "cli": {"data", "training", "records", "report", "experiments"},
 }
 
 

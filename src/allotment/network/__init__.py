@@ -28,6 +28,7 @@ from ._packing import pack as pack
 from ._packing import places as places
 from ._paper_networks import Allocate as Allocate
 from ._paper_networks import digits_network as digits_network
+from ._paper_networks import mnist_network as mnist_network
 from ._paper_networks import pairs_network as pairs_network
 from ._paper_networks import transfer_network as transfer_network
 from ._penalties import budget_penalty as budget_penalty

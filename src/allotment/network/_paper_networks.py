@@ -1,9 +1,10 @@
 """The paper's networks, and a small one for the bundled digits, as plain functions of sizes.
 
-Each takes ``allocate``, a function from a number of components to an allocation.
+Each takes ``allocate``, a function from a number of components to an allocation, and
+``outputs``, how many outputs each task has, by name.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 from torch import nn
@@ -25,7 +26,11 @@ def dense(*sizes: int, last: nn.Module | None = None) -> nn.Sequential:
     return nn.Sequential(*modules)
 
 
-def transfer_network(allocate: Allocate, n_tasks: int) -> MultiTaskNetwork:
+def _linear_heads(n_features: int, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
+    return {name: nn.Linear(n_features, n_outputs) for name, n_outputs in outputs.items()}
+
+
+def transfer_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
     """Two shallow and two deep components, a linear head a task (paper, Appendix A-2).
 
     They alternate, so that without sharing each of two tasks has one of either.
@@ -36,22 +41,21 @@ def transfer_network(allocate: Allocate, n_tasks: int) -> MultiTaskNetwork:
         for component in (dense(128, 4, last=nn.ReLU()), dense(128, 4, 4, last=nn.ReLU()))
     ]
     layer = ModularLayer(components, allocate(4), names=["shallow", "deep"] * 2)
-    heads = [nn.Linear(4, 1) for _ in range(n_tasks)]
-    network = MultiTaskNetwork(None, [layer], heads)
+    network = MultiTaskNetwork(None, [layer], _linear_heads(4, outputs))
     glorot_(network)
     return network
 
 
-def pairs_network(allocate: Allocate, task_names: Sequence[str]) -> MultiTaskNetwork:
+def pairs_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
     """Four components of three layers and no heads (paper, Appendix A-3)."""
     components = [dense(128, 16, 16, 1) for _ in range(4)]
     layer = ModularLayer(components, allocate(4), names=["A", "B", "C", "D"])
-    network = MultiTaskNetwork(None, [layer], task_names=task_names)
+    network = MultiTaskNetwork(None, [layer], task_names=list(outputs))
     glorot_(network)
     return network
 
 
-def digits_network(allocate: Allocate, task_names: Sequence[str]) -> MultiTaskNetwork:
+def digits_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
     """Two layers of four 3x3 convolutions for 8x8 images; ours, after the 4-MNISTs network."""
 
     def convolutions(n_channels: int) -> ModularLayer:
@@ -59,7 +63,26 @@ def digits_network(allocate: Allocate, task_names: Sequence[str]) -> MultiTaskNe
         return ModularLayer(components, allocate(4), names=["A", "B", "C", "D"])
 
     layers = [convolutions(1), convolutions(4), nn.Flatten()]
-    heads = {name: nn.Linear(4 * 4 * 4, 10) for name in task_names}
-    network = MultiTaskNetwork(None, layers, heads)
+    network = MultiTaskNetwork(None, layers, _linear_heads(4 * 4 * 4, outputs))
+    glorot_(network)
+    return network
+
+
+def mnist_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
+    """Three layers of four convolutions with four filters each (paper, Appendix B)."""
+
+    def convolutions(n_channels: int, size: int) -> ModularLayer:
+        components = [nn.Sequential(nn.Conv2d(n_channels, 4, size), nn.ReLU()) for _ in range(4)]
+        return ModularLayer(components, allocate(4), names=["A", "B", "C", "D"])
+
+    layers = [
+        convolutions(1, 5),
+        nn.AvgPool2d(2),
+        convolutions(4, 3),
+        nn.AvgPool2d(2),
+        convolutions(4, 3),
+        nn.Flatten(),
+    ]
+    network = MultiTaskNetwork(None, layers, _linear_heads(3 * 3 * 4, outputs), dropout=0.5)
     glorot_(network)
     return network

@@ -1,0 +1,30 @@
+"""The command line: ``allotment list | run | report | keep | docs | data | demo``.
+
+Bad input is answered with one sentence on the error stream and a non-zero exit.
+
+>>> from allotment.cli import main
+>>> main(["report", "nowhere", "-o", "page.html"])
+1
+"""
+
+import sys
+from collections.abc import Sequence
+
+from ..data import DataError
+from ..records import RecordError
+from ._parser import make_parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs one command and returns its exit status."""
+    parser = make_parser()
+    options = parser.parse_args(arguments)
+    try:
+        status: int = options.action(options)
+    except (ValueError, RecordError, DataError, OSError) as error:
+        print(f"allotment: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("\nallotment: stopped; runs under way are marked interrupted.", file=sys.stderr)
+        return 130
+    return status

@@ -1,0 +1,57 @@
+"""A first look: two small experiments on data that needs no download, and a report."""
+
+import shlex
+import sys
+from argparse import Namespace
+from itertools import count
+from pathlib import Path
+
+from rich.console import Console
+
+from ..experiments import EXPERIMENTS, Launch, run_launch
+from ._display import Display
+from ._pages import write_page
+from ._run import print_results
+
+N_RUNS = 5
+INTRODUCTIONS = {
+    "two_pairs": (
+        "Four tasks, of which 1a and 1b are the same function, and 2a and 2b another. The network "
+        "has four components and is told neither; each task learns which components to use."
+    ),
+    "digits": (
+        "Four tasks on real images: digits, the same again, the digits turned by 90 degrees, and "
+        "those again. All of them share one small network, in different ways."
+    ),
+}
+
+
+def demo(options: Namespace) -> int:
+    """Trains two small experiments, says what was learnt, and leaves a report."""
+    out: Path = options.out or _next_folder()
+    console = Console()
+    command = shlex.join(["allotment", *sys.argv[1:]])
+    for number, (name, introduction) in enumerate(INTRODUCTIONS.items(), start=1):
+        experiment = EXPERIMENTS[name]
+        console.print(f"\n[bold]{number} of {len(INTRODUCTIONS)}: {experiment.title}[/bold]")
+        console.print(introduction, highlight=False)
+        console.print()
+        launch = Launch(
+            experiment=experiment,
+            methods=experiment.methods,
+            out=out / name,
+            n_runs=N_RUNS,
+            command=command,
+        )
+        with Display(console) as display:
+            folders = run_launch(launch, display)
+        print_results(console, experiment, folders)
+    page = out / "report.html"
+    write_page(out, page)
+    console.print(f"\nReport, to open in a browser: {page.resolve()}", highlight=False)
+    return 0
+
+
+def _next_folder() -> Path:
+    """Returns the first of ``runs/demo-1``, ``runs/demo-2``, ... that is not there."""
+    return next(path for n in count(1) if not (path := Path(f"runs/demo-{n}")).exists())

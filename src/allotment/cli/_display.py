@@ -1,0 +1,89 @@
+"""What a person sees while runs train: a live bar, or a line now and then."""
+
+import time
+from types import TracebackType
+
+import numpy as np
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from ..experiments import Cohort
+from ..training import Progress as TrainingProgress
+
+N_LINES = 10  # for each program, when nobody watches live
+
+
+class Display:
+    """Shows progress of one program after another; a context manager, called with each news."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._live = console.is_terminal
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            MofNCompleteColumn(),
+            TextColumn("rounds  loss {task.fields[loss]}  open {task.fields[open]}"),
+            TimeElapsedColumn(),
+            TextColumn("left"),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not self._live,
+        )
+        self._task: TaskID | None = None
+        self._cohort: Cohort | None = None
+        self._started = 0.0
+        self._lines = 0
+        self._open = float("nan")
+
+    def __enter__(self) -> "Display":
+        self._bars.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._bars.stop()
+
+    def __call__(self, cohort: Cohort, progress: TrainingProgress) -> None:
+        """Shows one piece of news."""
+        n_rounds = cohort.runs[0].settings.rounds
+        if cohort is not self._cohort:
+            self._begin(cohort, n_rounds)
+        if progress.points:
+            self._open = float(np.mean([point.share_active for point in progress.points]))
+        losses = progress.losses[np.isfinite(progress.losses)]
+        loss = f"{losses.mean():.3f}" if len(losses) else "none finite"
+        if self._live and self._task is not None:
+            self._bars.update(
+                self._task, completed=progress.round, loss=loss, open=f"{self._open:.0%}"
+            )
+        elif progress.outcomes is None and progress.round * N_LINES >= n_rounds * self._lines:
+            self._line(cohort, progress.round, n_rounds, loss)
+
+    def _begin(self, cohort: Cohort, n_rounds: int) -> None:
+        self._cohort, self._started, self._lines = cohort, time.perf_counter(), 1
+        text = f"{cohort.label} ({len(cohort.runs)} runs)"
+        if self._live:
+            self._task = self._bars.add_task(text, total=n_rounds, loss="-", open="-")
+        else:
+            self._console.print(text, highlight=False)
+
+    def _line(self, cohort: Cohort, done: int, n_rounds: int, loss: str) -> None:
+        self._lines = done * N_LINES // n_rounds + 1
+        left = (time.perf_counter() - self._started) / done * (n_rounds - done)
+        self._console.print(
+            f"  round {done}/{n_rounds}  loss {loss}  open {self._open:.0%}  {left:.0f} s left",
+            highlight=False,
+        )

@@ -1,0 +1,124 @@
+"""What an experiment is: a declaration."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from .._checks import check_choice
+from .._progress import RunHeader
+from .._streams import torch_stream
+from ..network import Allocate, MultiTaskNetwork
+from ..report import Expectation, ExpectedRow
+from ..tasks import Task
+from ..training import TrainingSettings
+from ._methods import Method, build_allocation
+
+
+@dataclass(frozen=True)
+class TaskChoice:
+    """What tasks may depend on."""
+
+    condition: str
+    seed: int
+    data_folder: Path | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """Tasks, a network, methods to compare, settings, and the paper's values."""
+
+    name: str
+    title: str
+    summary: str  # one line for `allotment list`
+    place: str  # in the paper
+    data: tuple[str, ...] = ()  # data sets it needs
+    conditions: tuple[str, ...] = ("",)  # variants of the tasks
+    tasks: Callable[[TaskChoice], list[Task]]
+    tasks_differ: bool = False  # whether each seed has tasks of its own
+    network: Callable[[Allocate, Mapping[str, int]], MultiTaskNetwork]
+    methods: tuple[Method, ...]
+    training: TrainingSettings
+    n_runs: int
+    measure: str  # "loss" or "accuracy"
+    measure_label: str
+    structure: str = "the families of tasks"
+    n_last_rounds: int = 300
+
+    def method(self, name: str) -> Method:
+        """Returns the method of this name."""
+        check_choice("method", name, [method.name for method in self.methods])
+        return next(method for method in self.methods if method.name == name)
+
+    def build_network(
+        self, method: Method, outputs: Mapping[str, int], seed: int
+    ) -> MultiTaskNetwork:
+        """Returns the untrained network of a method; its weights are a function of the seed.
+
+        ``outputs`` holds how many outputs each task has, by name.
+        """
+        with torch_stream(seed, "weights"):
+            return self.network(
+                lambda n_components: build_allocation(
+                    method.allocation, len(outputs), n_components
+                ),
+                outputs,
+            )
+
+    def expectation(self) -> Expectation:
+        """Returns what the report is told: the rows, and the paper's value in each."""
+        return Expectation(
+            experiment=self.name,
+            title=self.title,
+            place=self.place,
+            rows=tuple(
+                ExpectedRow(
+                    method=method.name,
+                    label=method.label,
+                    condition=condition,
+                    paper=method.paper.get(condition),
+                    learnt=method.is_learnt,
+                )
+                for condition in self.conditions
+                for method in self.methods
+            ),
+            measure=self.measure_label,
+            unit="%" if self.measure == "accuracy" else "",
+            structure=self.structure,
+        )
+
+    def header(
+        self,
+        method: Method,
+        condition: str,
+        seed: int,
+        network: MultiTaskNetwork,
+        tasks: Sequence[Task],
+        settings: TrainingSettings,
+        command: str,
+    ) -> RunHeader:
+        """Returns what is known of a run before its first step."""
+        families = tuple(task.family for task in tasks)
+        return RunHeader(
+            experiment=self.name,
+            condition=condition,
+            method=method.name,
+            seed=seed,
+            task_names=tuple(task.name for task in tasks),
+            families=families if all(families) else (),
+            layer_sizes=network.layer_sizes,
+            component_names=tuple(name for layer in network.modular_layers for name in layer.names),
+            measure=self.measure,
+            n_last_rounds=self.n_last_rounds,
+            n_classes=tuple(t.n_outputs for t in tasks) if self.measure == "accuracy" else (),
+            settings=_plain(method, settings),
+            command=command,
+        )
+
+
+def _plain(method: Method, settings: TrainingSettings) -> dict[str, Any]:
+    kind = type(method.allocation).__name__.removesuffix("Settings")
+    return {
+        "training": asdict(settings),
+        "allocation": {"kind": kind, **asdict(method.allocation)},
+    }

@@ -1,0 +1,54 @@
+"""Ways of sharing, as settings, and the one place that builds them."""
+
+from dataclasses import dataclass, field
+
+from ..network import Allocation, GumbelMatrix, NoSharing, SharedBottom
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedBottomSettings:
+    """Every task uses everything."""
+
+    reduce: str = "sum"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoSharingSettings:
+    """Each task has components of its own."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class GumbelSettings:
+    """Gates are learnt."""
+
+    p_init: float = 0.5
+
+
+AllocationSettings = SharedBottomSettings | NoSharingSettings | GumbelSettings
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """One row of an experiment: a way of sharing, and what the paper printed for it."""
+
+    name: str
+    label: str
+    allocation: AllocationSettings
+    budget: float | None = None
+    paper: dict[str, str] = field(default_factory=dict)  # by condition
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether the allocation is learnt."""
+        return isinstance(self.allocation, GumbelSettings)
+
+
+def build_allocation(settings: AllocationSettings, n_tasks: int, n_components: int) -> Allocation:
+    """Returns the allocation that the settings describe."""
+    match settings:
+        case SharedBottomSettings():
+            return SharedBottom(n_tasks, n_components, reduce=settings.reduce)
+        case NoSharingSettings():
+            return NoSharing(n_tasks, n_components)
+        case GumbelSettings():
+            return GumbelMatrix(n_tasks, n_components, p_init=settings.p_init)

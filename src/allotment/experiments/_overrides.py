@@ -1,0 +1,75 @@
+"""Settings changed by name, as text from the command line."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from types import NoneType, UnionType
+from typing import Any, get_args, get_origin, get_type_hints
+
+from ._experiment import Experiment
+from ._methods import Method
+
+PREFIXES = ("training", "allocation")
+
+
+def overridden(experiment: Experiment, assignments: Sequence[str]) -> Experiment:
+    """Returns the experiment with ``field=value`` settings in place of the declared ones.
+
+    A field is named ``training.batch_size``, or ``batch_size`` for short; ``allocation.p_init``
+    changes every method that has it.
+    """
+    for assignment in assignments:
+        name, separator, text = assignment.partition("=")
+        if not separator:
+            raise ValueError(f"A setting should be given as field=value. Found {assignment!r}.")
+        prefix, _, field = name.rpartition(".")
+        if prefix not in ("", *PREFIXES):
+            raise ValueError(
+                f"A setting should start with training. or allocation. Found {name!r}."
+            )
+        if prefix == "allocation":
+            experiment = replace(experiment, methods=_changed(experiment.methods, field, text))
+        else:
+            training = replace(experiment.training, **_parsed(experiment.training, field, text))
+            experiment = replace(experiment, training=training)
+    return experiment
+
+
+def _changed(methods: tuple[Method, ...], field: str, text: str) -> tuple[Method, ...]:
+    known = sorted({f.name for method in methods for f in fields(method.allocation)})
+    if field not in known:
+        raise ValueError(f"An allocation's settings are {', '.join(known)}. Found {field!r}.")
+    return tuple(
+        replace(
+            method,
+            allocation=replace(method.allocation, **_parsed(method.allocation, field, text)),
+        )
+        if field in {f.name for f in fields(method.allocation)}
+        else method
+        for method in methods
+    )
+
+
+def _parsed(settings: Any, field: str, text: str) -> dict[str, Any]:
+    known = [f.name for f in fields(settings)]
+    if field not in known:
+        raise ValueError(f"The settings are {', '.join(known)}. Found {field!r}.")
+    return {field: parse_value(field, text, get_type_hints(type(settings))[field])}
+
+
+def parse_value(name: str, text: str, kind: Any) -> Any:
+    """Returns ``text`` as a value of a field's type: a number, a truth value, a word or None."""
+    kinds = get_args(kind) if get_origin(kind) in (UnionType,) else (kind,)
+    if text.lower() == "none" and NoneType in kinds:
+        return None
+    if bool in kinds and text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for number in (int, float):
+        if number in kinds:
+            try:
+                return number(text.replace("_", ""))
+            except ValueError:
+                continue
+    if str in kinds:
+        return text
+    expected = " or ".join(k.__name__.replace("NoneType", "none") for k in kinds)
+    raise ValueError(f"`{name}` should be of type {expected}. Found {text!r}.")
