@@ -48,17 +48,22 @@ def idx(array: Array) -> bytes:
     return header + array.tobytes()
 
 
+def gz(content: bytes) -> bytes:
+    """Returns a compressed file, the same at any time of day."""
+    return gzip.compress(content, mtime=0)
+
+
 def tar_gz(members: Mapping[str, bytes], *others: tarfile.TarInfo) -> bytes:
     """Returns a compressed tar archive of these files, and of other entries without content."""
     buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz") as tar:
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
         for other in others:
             tar.addfile(other)
         for name, content in members.items():
             member = tarfile.TarInfo(name)
             member.size = len(content)
             tar.addfile(member, io.BytesIO(content))
-    return buffer.getvalue()
+    return gz(buffer.getvalue())
 
 
 def zipped(members: Mapping[str, bytes], *, modes: Mapping[str, int] | None = None) -> bytes:
@@ -93,7 +98,7 @@ def digits() -> Published:
     checks = (ClassCounts("y_train", (4, 4, 4)), ClassCounts("y_test", (2, 2, 2)))
     return Published(
         replace(MNIST, checks=checks),
-        {name: gzip.compress(idx(array)) for name, array in pairs},
+        {name: gz(idx(array)) for name, array in pairs},
         arrays,
     )
 

@@ -1,13 +1,12 @@
 """MNIST and Fashion-MNIST: what comes out, and what is refused."""
 
-import gzip
 from pathlib import Path
 
 import numpy as np
 from pytest import mark
 
 from ._mirror import Mirror
-from ._published import digits, idx
+from ._published import digits, gz, idx
 from ._refusal import assert_refused
 
 _FILE = "train-images-idx3-ubyte.gz"
@@ -24,11 +23,11 @@ _CONTENT = idx(_PIXELS)
         (_GOOD[:-8] + bytes(8), r"`train.*gz` should be a complete archive\. Found: CRC check"),
         (_CONTENT, r"`train.*gz` should be a complete archive\. Found: Not a gzipped file"),
         (b"", r"should begin with the magic number 0x00000803\. Found 0x00000000\."),
-        (gzip.compress(b"\0\0\x08\1" + _CONTENT[4:]), r"number 0x00000803\. Found 0x00000801\."),
-        (gzip.compress(_CONTENT[:9]), r"should begin with 16 bytes of header\. Found 9\."),
-        (gzip.compress(idx(_PIXELS[1:])), r"sizes \(12, 5, 4\)\. Found \(11, 5, 4\)\."),
-        (gzip.compress(_CONTENT[:-1]), r"should hold 240 bytes of data\. Found 239\."),
-        (gzip.compress(_CONTENT + b"\0"), r"should hold 240 bytes of data\. Found more\."),
+        (gz(b"\0\0\x08\1" + _CONTENT[4:]), r"number 0x00000803\. Found 0x00000801\."),
+        (gz(_CONTENT[:9]), r"should begin with 16 bytes of header\. Found 9\."),
+        (gz(idx(_PIXELS[1:])), r"sizes \(12, 5, 4\)\. Found \(11, 5, 4\)\."),
+        (gz(_CONTENT[:-1]), r"should hold 240 bytes of data\. Found 239\."),
+        (gz(_CONTENT + b"\0"), r"should hold 240 bytes of data\. Found more\."),
     ],
 )
 def test_damaged_archives_are_refused(
@@ -41,7 +40,7 @@ def test_damaged_archives_are_refused(
 
 def test_a_wrong_number_of_examples_in_a_class_is_refused(mirror: Mirror, folder: Path) -> None:
     labels = np.array([0, 0, 0, 0, 1, 1, 1, 1, 2, 2, 2, 1], dtype=np.uint8)
-    published = digits().with_archive("train-labels-idx1-ubyte.gz", gzip.compress(idx(labels)))
+    published = digits().with_archive("train-labels-idx1-ubyte.gz", gz(idx(labels)))
     mirror.contents = published.contents
     match = r"`y_train` should have 4 examples of class 1\. Found 5\."
     assert_refused(published.at(mirror.url), folder, match)

@@ -2,10 +2,13 @@
 
 from argparse import Namespace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ..experiments import EXPERIMENTS
 from ..records import RecordError, RunRecord, keep, read_kept, read_runs, unfinished_runs
-from ..report import Expectation, html_page, markdown_results, write_figures
+
+if TYPE_CHECKING:
+    from ..report import Expectation
 
 
 def report(options: Namespace) -> int:
@@ -17,6 +20,8 @@ def report(options: Namespace) -> int:
 
 def write_page(runs: Path, page: Path) -> None:
     """Writes the page of the runs in a folder."""
+    from ..report import html_page  # here, since figures take long to import
+
     records = _records(runs)
     if page.is_dir():
         raise IsADirectoryError(f"`output` should be a file. Found the folder {page}.")
@@ -34,6 +39,8 @@ def keep_runs(options: Namespace) -> int:
 
 def docs(options: Namespace) -> int:
     """Writes the results page and its figures from the kept results."""
+    from ..report import markdown_results, write_figures  # here, for the same reason
+
     records = read_kept(options.root / "results")
     expectations = _expectations(records)
     page = options.root / "docs" / "results.md"
@@ -56,7 +63,7 @@ def _records(folder: Path) -> list[RunRecord]:
     return records
 
 
-def _expectations(records: list[RunRecord]) -> list[Expectation]:
+def _expectations(records: list[RunRecord]) -> list["Expectation"]:
     """Returns what was expected of the experiments that the records are of, in their order."""
     present = {record.header.experiment for record in records}
     return [e.expectation() for name, e in EXPERIMENTS.items() if name in present]

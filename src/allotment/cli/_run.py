@@ -5,6 +5,7 @@ import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
 from rich.console import Console
@@ -19,8 +20,10 @@ from ..experiments import (
     run_launch,
 )
 from ..records import read_run
-from ..report import Table, result_table, words
 from ._display import Display
+
+if TYPE_CHECKING:
+    from ..report import Table
 
 
 def list_experiments(options: Namespace) -> int:
@@ -84,6 +87,8 @@ def resolve_device(name: str) -> str:
 
 def print_results(console: Console, experiment: Experiment, folders: list[Path]) -> None:
     """Prints what runs show, in words and as a table."""
+    from ..report import result_table, words  # here, since figures take long to import
+
     records = [read_run(folder) for folder in folders]
     expectation = experiment.expectation()
     console.print()
@@ -93,7 +98,7 @@ def print_results(console: Console, experiment: Experiment, folders: list[Path])
     console.print(rich_table(result_table(records, expectation)))
 
 
-def rich_table(table: Table) -> RichTable:
+def rich_table(table: "Table") -> RichTable:
     """Returns a table of the report for the terminal."""
     shown = RichTable(*table.head, box=None, pad_edge=False)
     for row in table.rows:

@@ -3,16 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._checks import check_choice
 from .._progress import RunHeader
 from .._streams import torch_stream
 from ..network import Allocate, MultiTaskNetwork
-from ..report import Expectation, ExpectedRow
 from ..tasks import Task
 from ..training import TrainingSettings
 from ._methods import Method, build_allocation
+
+if TYPE_CHECKING:
+    from ..report import Expectation
 
 
 @dataclass(frozen=True)
@@ -65,8 +67,10 @@ class Experiment:
                 outputs,
             )
 
-    def expectation(self) -> Expectation:
+    def expectation(self) -> "Expectation":
         """Returns what the report is told: the rows, and the paper's value in each."""
+        from ..report import Expectation, ExpectedRow  # here, since figures take long to import
+
         return Expectation(
             experiment=self.name,
             title=self.title,

@@ -11,7 +11,7 @@ from ..tasks import Split, Task, as_seen
 from ._replicas import Replicas
 from ._run import Run
 
-EXAMPLES_AT_ONCE = 16_384  # over all runs; bounds the memory of an evaluation
+EXAMPLES_AT_ONCE = {"cpu": 2_048, "cuda": 32_768}  # over all runs; bounds the memory
 
 
 @torch.no_grad()
@@ -66,7 +66,7 @@ def _scores(
 
 
 def _batches(split: Split, replicas: Replicas) -> list[tuple[Tensor, Tensor]]:
-    size = max(64, EXAMPLES_AT_ONCE // replicas.n_runs)
+    size = max(64, EXAMPLES_AT_ONCE[replicas.device.type] // replicas.n_runs)
     rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
     batches = []
     for part in rows.split(size):

@@ -38,11 +38,9 @@ def train(
     best = Best(replicas)
     stretch = ROUNDS_PER_BLOCK * ceil(settings.rounds / (N_POINTS * ROUNDS_PER_BLOCK))
     for first in range(0, settings.rounds, ROUNDS_PER_BLOCK):
-        block = program.blocks.make(first // ROUNDS_PER_BLOCK).to(replicas.device)
         done = min(first + ROUNDS_PER_BLOCK, settings.rounds)
-        steps = range((done - first) * program.n_tasks)
-        losses = torch.stack([program.step(block, step) for step in steps])
-        means = tracker.add(losses, block.tasks)
+        n_steps = (done - first) * program.n_tasks
+        means = tracker.add(*program.steps(first // ROUNDS_PER_BLOCK, n_steps))
         is_last = done == settings.rounds
         validations = None
         if settings.evaluate_every and (done % settings.evaluate_every == 0 or is_last):

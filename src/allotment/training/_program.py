@@ -1,5 +1,6 @@
-"""The training step of ``R`` runs, and their evaluation."""
+"""The training step of ``R`` runs."""
 
+import warnings
 from collections.abc import Iterator, Sequence
 
 import torch
@@ -10,6 +11,7 @@ from ..tasks import Split
 from ._blocks import Block, BlockMaker
 from ._capture import Gradients, capture
 from ._charges import Charges
+from ._graph import GraphSteps
 from ._passes import Batch, Passes
 from ._replicas import Replicas
 from ._run import Run, check_alike
@@ -23,29 +25,59 @@ class Program:
         check_alike(runs)
         self.settings = runs[0].settings
         self.n_tasks = len(runs[0].tasks)
-        self.n_steps = self.settings.rounds * self.n_tasks
         self.replicas = Replicas([run.network for run in runs], device)
         network = self.replicas.network
         self._store = _make_store(runs, device)
         heads, dropout = network.heads, network.dropout
         n_features = heads.weight.shape[-1] if dropout and isinstance(heads, HeadTable) else 0
-        self.blocks = BlockMaker(runs, self._store, sum(network.layer_sizes), n_features)
-        charges = Charges([run.settings for run in runs], network.layer_sizes, self.n_steps)
+        self._blocks = BlockMaker(runs, self._store, sum(network.layer_sizes), n_features)
+        n_steps = self.settings.rounds * self.n_tasks
+        charges = Charges([run.settings for run in runs], network.layer_sizes, n_steps)
         self.passes = Passes(runs, self.replicas, charges)
-        batch = self._batch(self.blocks.make(0).to(device), 0)
-        self.passes.check(batch)
-        self.optimizer = torch.optim.Adam(list(self._optimizer_groups()), fused=True)
         self._learnt = [flat for _, flat in self.replicas.learnt()]
+        self._optimizer = torch.optim.Adam(
+            list(self._optimizer_groups()), fused=True, capturable=device.type == "cuda"
+        )
+        self._drawn = (0, self._blocks.make(0))
+        first = self._drawn[1].to(device)
+        self.passes.check(self._batch(first, 0))
         self._losses_and_gradients: Gradients = self._eager
+        self._graph: GraphSteps | None = None
         if self.settings.capture and self.passes.by_tensor and not self.replicas.keeps_statistics:
-            self._losses_and_gradients = capture(self._eager, self._learnt, batch)
+            self._capture(first)
 
-    def step(self, block: Block, index: int) -> Tensor:
+    def _capture(self, block: Block) -> None:
+        if self.replicas.device.type == "cpu":
+            batch = self._batch(block, 0)
+            self._losses_and_gradients = capture(self._eager, self._learnt, batch)
+            return
+        try:
+            self._graph = GraphSteps(self._step, block, self.replicas, self._optimizer)
+        except RuntimeError as error:
+            reason = str(error).strip().splitlines()[0]
+            warnings.warn(
+                f"Training without a captured step, which is slower: {reason}", stacklevel=2
+            )
+
+    def steps(self, number: int, n_steps: int) -> tuple[Tensor, Tensor]:
+        """Takes the first steps of a block; returns their losses and tasks, ``[S, R]`` each."""
+        if self._drawn[0] != number:
+            self._drawn = (number, self._blocks.make(number))
+        block = self._drawn[1]
+        tasks = block.tasks[:n_steps].clone()
+        if self._graph is None:
+            on_device = block.to(self.replicas.device)
+            return torch.stack([self._step(on_device, i) for i in range(n_steps)]), tasks
+        losses = self._graph(block, n_steps)
+        self._drawn = (number + 1, self._blocks.make(number + 1))  # while the device works
+        return losses, tasks
+
+    def _step(self, block: Block, index: int | Tensor) -> Tensor:
         """Takes one optimizer step and returns each run's loss without penalties, ``[R]``."""
         losses, gradients = self._losses_and_gradients(self._learnt, self._batch(block, index))
         for flat, gradient in zip(self._learnt, gradients, strict=True):
             flat.grad = gradient
-        self.optimizer.step()
+        self._optimizer.step()
         self.replicas.step += 1
         return losses
 
@@ -56,15 +88,16 @@ class Program:
         gradients = torch.autograd.grad((losses + penalties).sum(), learnt)
         return losses.detach(), clipped_per_run(gradients, self.settings.clip_norm)
 
-    def _batch(self, block: Block, index: int) -> Batch:
-        dropout = None if block.dropout is None else block.dropout[index]
-        noise = Noise(block.gates[index], dropout)
+    def _batch(self, block: Block, index: int | Tensor) -> Batch:
+        dropout = None if block.dropout is None else _entry(block.dropout, index)
+        noise = Noise(_entry(block.gates, index), dropout)
+        tasks = _entry(block.tasks, index)
         if self._store is None:
             assert block.inputs is not None and block.targets is not None
-            return Batch(block.tasks[index], block.inputs[index], block.targets[index], noise)
+            return Batch(tasks, _entry(block.inputs, index), _entry(block.targets, index), noise)
         assert block.rows is not None and block.views is not None
-        x, y = self._store.fetch(block.rows[index], block.views[index])
-        return Batch(block.tasks[index], x, y, noise)
+        x, y = self._store.fetch(_entry(block.rows, index), _entry(block.views, index))
+        return Batch(tasks, x, y, noise)
 
     def _optimizer_groups(self) -> Iterator[dict[str, object]]:
         chosen = self.settings
@@ -84,6 +117,11 @@ def clipped_per_run(gradients: Sequence[Tensor], norm: float | None) -> list[Ten
     squares = torch.stack([gradient.square().sum(dim=1) for gradient in gradients])
     factor = (norm / (squares.sum(dim=0).sqrt() + 1e-6)).clamp_max(1.0)  # [R]
     return [gradient * factor.unsqueeze(1) for gradient in gradients]
+
+
+def _entry(tensor: Tensor, index: int | Tensor) -> Tensor:
+    """Returns ``tensor[index]``; an index on the device stays there."""
+    return tensor[index] if isinstance(index, int) else tensor.index_select(0, index).squeeze(0)
 
 
 def _make_store(runs: Sequence[Run], device: torch.device) -> Store | None:

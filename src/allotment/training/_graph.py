@@ -1,0 +1,62 @@
+"""The whole step as one CUDA graph: captured once, replayed without the host."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from ._blocks import Block
+from ._replicas import Replicas
+
+N_WARM_UPS = 3  # passes before the capture, in which libraries choose their kernels
+
+
+class GraphSteps:
+    """Replays a captured step over the entries of a block that stays on the device.
+
+    Which entry is next is counted on the device, so that a replay needs nothing from the host.
+    """
+
+    def __init__(
+        self,
+        step: Callable[[Block, Tensor], Tensor],
+        block: Block,
+        replicas: Replicas,
+        optimizer: torch.optim.Optimizer,
+    ) -> None:
+        self._step = step
+        present = {name: t.to(replicas.device) for name, t in vars(block).items() if t is not None}
+        self._block = replace(block, **present)
+        self._position = torch.zeros(1, dtype=torch.int64, device=replicas.device)
+        self._losses = torch.zeros(block.tasks.shape, device=replicas.device)  # [S, R]
+        untouched = replicas.snapshot()
+        beside = torch.cuda.Stream()
+        beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(beside):
+            for _ in range(N_WARM_UPS):
+                self._next()
+        torch.cuda.current_stream().wait_stream(beside)
+        self._graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(self._graph):
+            self._next()
+        replicas.restore(untouched)
+        replicas.step.zero_()
+        for state in optimizer.state.values():
+            for value in state.values():
+                value.zero_()
+
+    def _next(self) -> None:
+        losses = self._step(self._block, self._position)
+        self._losses.index_copy_(0, self._position, losses.unsqueeze(0))
+        self._position += 1
+
+    def __call__(self, block: Block, n_steps: int) -> Tensor:
+        """Starts ``n_steps`` steps of a block; returns their losses, ``[S, R]``, to be."""
+        for name, tensor in vars(block).items():
+            if tensor is not None:
+                getattr(self._block, name).copy_(tensor)
+        self._position.zero_()
+        for _ in range(n_steps):
+            self._graph.replay()
+        return self._losses[:n_steps]

@@ -1,0 +1,56 @@
+"""The paper's networks: their shapes, and where their gates are."""
+
+import torch
+from torch import nn
+
+from allotment.network import (
+    GumbelMatrix,
+    NoSharing,
+    digits_network,
+    pairs_network,
+    transfer_network,
+)
+
+NAMES = ["1a", "1b", "2a", "2b"]
+
+
+def n_numbers(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def test_the_transfer_network_has_shallow_and_deep_components_in_turn() -> None:
+    network = transfer_network(lambda c: NoSharing(2, c), 2)
+    (layer,) = network.modular_layers
+    shallow, deep = 128 * 4 + 4, 128 * 4 + 4 + 4 * 4 + 4
+    assert [n_numbers(component) for component in layer.components] == [shallow, deep] * 2
+    assert layer.names == ["shallow", "deep"] * 2
+    assert network(torch.randn(3, 128), 1).shape == (3, 1)
+    rows = network.matrix().tolist()
+    used = [[name for name, gate in zip(layer.names, row, strict=True) if gate] for row in rows]
+    assert used == [["shallow", "deep"]] * 2
+
+
+def test_the_outputs_of_transfer_components_are_not_negative() -> None:
+    network = transfer_network(lambda c: NoSharing(2, c), 2)
+    (layer,) = network.modular_layers
+    x = torch.randn(50, 128)
+    assert all((component(x) >= 0).all() for component in layer.components)
+
+
+def test_the_pairs_network_has_four_components_of_three_layers_and_no_heads() -> None:
+    network = pairs_network(lambda c: GumbelMatrix(4, c), NAMES)
+    (layer,) = network.modular_layers
+    size = 128 * 16 + 16 + 16 * 16 + 16 + 16 + 1
+    assert [n_numbers(component) for component in layer.components] == [size] * 4
+    assert network.heads is None
+    assert network.task_names == NAMES
+    outputs = layer.components[0](torch.randn(200, 128))
+    assert outputs.shape == (200, 1)
+    assert (outputs < 0).any() and (outputs > 0).any()  # no ReLU at the end
+
+
+def test_the_digits_network_takes_small_images() -> None:
+    network = digits_network(lambda c: GumbelMatrix(4, c), NAMES)
+    assert network.layer_sizes == (4, 4)
+    assert network.task_names == NAMES
+    assert network(torch.randn(3, 1, 8, 8), "2a").shape == (3, 10)

@@ -1,0 +1,113 @@
+"""Components of one kind as one batched operation: the same as one after another."""
+
+import torch
+from pytest import mark, param
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from allotment.network import GumbelMatrix, ModularLayer
+
+from .components import (
+    FOR_IMAGES,
+    FOR_VECTORS,
+    Components,
+    GainedReLU,
+    conv,
+    plainly,
+    times,
+    with_one_activation,
+    with_one_convolution,
+)
+
+IMAGES, VECTORS = (5, 4, 6, 6), (5, 4)
+
+
+CASES = [
+    *(param(components, IMAGES, id=name) for name, components in FOR_IMAGES.items()),
+    *(param(components, VECTORS, id=name) for name, components in FOR_VECTORS.items()),
+    param(FOR_VECTORS["two linear"], (5, 3, 4), id="linear on sequences"),
+    param(
+        times(3, lambda: nn.Sequential(conv(), GainedReLU())),
+        IMAGES,
+        id="a class below an activation",
+        marks=mark.xfail(strict=True, reason="isinstance takes subclasses of ReLU for ReLU"),
+    ),
+    param(
+        times(3, with_one_activation),
+        IMAGES,
+        id="one activation in two places",
+        marks=mark.xfail(strict=True, reason="named_children leaves out a repeated child"),
+    ),
+    param(
+        times(3, with_one_convolution),
+        IMAGES,
+        id="one convolution in two places",
+        marks=mark.xfail(strict=True, reason="named_children leaves out a repeated child"),
+    ),
+]
+
+
+def a_layer(components: Components) -> tuple[ModularLayer, Tensor]:
+    """Returns a layer with a learnt allocation, and noise that opens some of its gates."""
+    made = components()
+    noise = torch.tensor([0.7, 0.8, 0.2, 0.9, 0.1, 0.6, 0.7, 0.3, 0.8])[: len(made)]
+    return ModularLayer(made, GumbelMatrix(2, len(made))), noise
+
+
+@mark.parametrize(("components", "shape"), CASES)
+@mark.parametrize("task", [1, torch.tensor(1)], ids=["int", "tensor"])
+def test_a_layer_equals_a_plain_loop_over_its_components(
+    components: Components, shape: tuple[int, ...], task: int | Tensor
+) -> None:
+    layer, noise = a_layer(components)
+    x = torch.randn(shape, requires_grad=True)
+    weights = layer.allocation.weights(task, noise=noise)
+    expected = plainly(list(layer.components), weights, x)
+    found = layer(x, task, noise=noise)
+    assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    learnt = [x, *layer.parameters()]
+    upstream = torch.randn_like(expected)
+    by_loop = torch.autograd.grad(expected, learnt, upstream, allow_unused=True)
+    by_layer = torch.autograd.grad(found, learnt, upstream, allow_unused=True)
+    for a, b, parameter in zip(by_layer, by_loop, learnt, strict=True):
+        zero = torch.zeros_like(parameter)
+        assert_close(zero if a is None else a, zero if b is None else b, rtol=1e-3, atol=1e-4)
+
+
+@mark.parametrize(("components", "shape"), CASES)
+def test_a_packed_layer_equals_a_plain_loop_too(
+    components: Components, shape: tuple[int, ...]
+) -> None:
+    layer, noise = a_layer(components)
+    x = torch.randn(shape)
+    expected = plainly(list(layer.components), layer.allocation.weights(0, noise=noise), x)
+    for task in (0, torch.tensor(0)):
+        assert_close(layer.packed()(x, task, noise=noise), expected, rtol=1e-4, atol=1e-5)
+
+
+@mark.parametrize(("components", "shape"), CASES)
+def test_evaluation_equals_a_plain_loop_too(
+    components: Components, shape: tuple[int, ...]
+) -> None:
+    layer, noise = a_layer(components)
+    with torch.no_grad():
+        layer.allocation.logits[:, :, 0] = torch.logit(noise)  # type: ignore[operator, index]
+    layer.eval()
+    x = torch.randn(shape)
+    expected = plainly(list(layer.components), layer.allocation.weights(0), x)
+    assert_close(layer(x, 0), expected, rtol=1e-4, atol=1e-5)
+    assert_close(layer.packed()(x, 0), expected, rtol=1e-4, atol=1e-5)
+
+
+@mark.xfail(strict=True, reason="a part without parameters on a shared input is computed once")
+def test_components_drop_out_independently() -> None:
+    n = 10_000
+    components = [nn.Sequential(nn.Dropout(0.5), nn.Linear(1, 1, bias=False)) for _ in range(2)]
+    layer = ModularLayer(components, GumbelMatrix(1, 2))
+    with torch.no_grad():
+        for component, weight in zip(components, (2.0, 4.0), strict=True):
+            component[1].weight.fill_(weight)
+    # Weight 1/2 each and dropout's own factor 2: the two outcomes are the bits of the output.
+    y = layer(torch.ones(n, 1), 0, noise=torch.full((2,), 0.9)).round()
+    both = (y == 6).float().mean().item()
+    assert abs(both - 0.25) < 4 * (0.25 * 0.75 / n) ** 0.5
