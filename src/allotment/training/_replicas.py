@@ -34,7 +34,7 @@ class Replicas:
             )
         self.n_runs = len(networks)
         self.device = device
-        self.network = packed[0].to(device)
+        self.network = packed[0]
         self.step = torch.zeros((), dtype=torch.int64, device=device)
         for allocation in self._gumbel_allocations():
             allocation.n_draws = self.step  # one counter for all, since every step draws once
@@ -43,14 +43,14 @@ class Replicas:
         self.names = _names_by_group(self.network)
         self.flat: dict[str, Tensor] = {}
         for group, names in self.names.items():
-            rows = [_flattened(network, names) for network in packed]
-            flat = torch.stack(rows).to(device)
+            flat = torch.stack([_flattened(network, names) for network in packed]).to(device)
             self.flat[group] = flat.requires_grad_(group != "frozen")
         self.buffers = {
             name: torch.stack([network.get_buffer(name) for network in packed]).to(device)
             for name, buffer in self.network.named_buffers()
             if buffer is not self.step
         }
+        self.network.to(device)
 
     def _gumbel_allocations(self) -> list[GumbelMatrix]:
         return [m for m in self.network.modules() if isinstance(m, GumbelMatrix)]

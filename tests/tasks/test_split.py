@@ -1,0 +1,136 @@
+"""Splits: what they hold, how they are seen, and what they refuse."""
+
+from contextlib import AbstractContextManager
+from contextlib import nullcontext as does_not_raise
+
+import numpy as np
+import torch
+from pytest import mark, param, raises
+from torch import Tensor
+from torch.testing import assert_close
+from torch.utils.data import Dataset, TensorDataset
+
+from allotment.tasks import Split, Task, as_seen
+
+NAN, INFINITE = float("nan"), float("inf")
+
+
+class Squares(Dataset[tuple[Tensor, int]]):
+    """A map-style data set of numbers and their squares."""
+
+    def __init__(self, n: int) -> None:
+        self.n = n
+
+    def __len__(self) -> int:
+        return self.n
+
+    def __getitem__(self, position: int) -> tuple[Tensor, int]:
+        return torch.tensor([float(position), 1.0]), position**2
+
+
+def test_a_split_has_as_many_examples_as_rows() -> None:
+    inputs, targets = torch.randn(5, 3), torch.randn(5)
+    assert len(Split(inputs, targets)) == 5
+    assert len(Split(inputs, targets, rows=torch.tensor([4, 1]))) == 2
+
+
+def test_examples_are_the_rows_under_the_view() -> None:
+    inputs = torch.arange(12.0).view(3, 4)
+    split = Split(inputs, torch.arange(3), torch.tensor([2, 0]), torch.tensor([3, 2, 1, 0]))
+    x, y = split.examples()
+    assert_close(x, torch.tensor([[11.0, 10.0, 9.0, 8.0], [3.0, 2.0, 1.0, 0.0]]))
+    assert_close(y, torch.tensor([2, 0]))
+
+
+def test_bytes_are_seen_as_floating_point_and_scaled() -> None:
+    pixels = torch.tensor([[0, 51, 255]], dtype=torch.uint8)
+    x, _ = Split(pixels, torch.tensor([1]), scale=1 / 255).examples()
+    assert_close(x, torch.tensor([[0.0, 0.2, 1.0]]))
+
+
+def test_a_view_keeps_the_shape() -> None:
+    images = torch.randn(5, 2, 3, 3)
+    view = torch.randperm(18)
+    seen = as_seen(images, view, 2.0)
+    assert seen.shape == images.shape
+    assert_close(seen.flatten(1), 2.0 * images.flatten(1)[:, view])
+
+
+@mark.parametrize(
+    ("n_inputs", "n_targets", "expectation"),
+    [
+        (3, 3, does_not_raise()),
+        (3, 2, raises(ValueError, match=r"should have equal lengths\. Found 3 and 2\.")),
+        (1, 1, does_not_raise()),
+        (0, 0, raises(ValueError, match=r"at least one example\. Found 0\.")),
+    ],
+)
+def test_lengths(
+    n_inputs: int, n_targets: int, expectation: AbstractContextManager[object]
+) -> None:
+    with expectation:
+        Split(torch.randn(n_inputs, 2), torch.randn(n_targets))
+
+
+def test_a_split_without_rows_is_empty() -> None:
+    with raises(ValueError, match=r"A split should hold at least one example\. Found 0\."):
+        Split(torch.randn(3, 2), torch.randn(3), rows=torch.tensor([], dtype=torch.int64))
+
+
+@mark.parametrize(
+    ("inputs", "targets", "expectation"),
+    [
+        ([1.0, 2.0], [1.0, 2.0], does_not_raise()),
+        ([1, 2], [1, 2], does_not_raise()),
+        ([NAN, 2.0], [1.0, 2.0], raises(ValueError, match=r"`inputs` should be finite\. Found 1 ")),
+        ([NAN, -INFINITE], [1, 2], raises(ValueError, match=r"`inputs` should .* Found 2 NaN or")),
+        ([1.0, 2.0], [1.0, NAN], raises(ValueError, match=r"`targets` should be finite\. Found 1")),
+    ],
+)
+def test_numbers_are_finite(
+    inputs: list[float], targets: list[float], expectation: AbstractContextManager[object]
+) -> None:
+    with expectation:
+        Split(torch.tensor(inputs), torch.tensor(targets))
+
+
+@mark.parametrize(
+    "source",
+    [
+        param((torch.tensor([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]), torch.tensor([0, 1, 4])), id="pair"),
+        param([np.array([[0, 1], [1, 1], [2, 1]], np.float32), np.array([0, 1, 4])], id="arrays"),
+        param(Squares(3), id="a data set"),
+        param(
+            TensorDataset(
+                torch.tensor([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]), torch.tensor([0, 1, 4])
+            ),
+            id="torch's data set",
+        ),
+        param([(np.array([n, 1], np.float32), n**2) for n in range(3)], id="a list of examples"),
+        param(
+            [(torch.tensor([float(n), 1.0]), n**2) for n in (0, 2)],
+            id="a list of two examples",
+            marks=mark.xfail(strict=True, reason="two examples are taken for inputs and targets"),
+        ),
+    ],
+)
+def test_a_task_takes_tensors_arrays_and_data_sets(source: object) -> None:
+    split = Task("squares", train=source).split("train")
+    assert split is not None
+    x, y = split.examples()
+    assert_close(x[-1], torch.tensor([2.0, 1.0]))
+    assert y[-1] == 4
+    assert (x[:, 0].square() == y).all()
+
+
+def test_an_empty_data_set_is_refused() -> None:
+    with raises(ValueError, match=r"^Task 'squares', train: .* at least one example\. Found 0\.$"):
+        Task("squares", train=Squares(0))
+
+
+@mark.xfail(strict=True, reason="double precision stays, and the network's weights are single")
+def test_arrays_in_double_precision_are_seen_in_the_networks_precision() -> None:
+    split = Task("a", train=(np.random.default_rng(0).random((3, 2)), np.zeros(3))).split("train")
+    assert split is not None
+    x, _ = split.examples()
+    assert x.dtype == torch.get_default_dtype()

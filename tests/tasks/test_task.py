@@ -1,0 +1,97 @@
+"""Tasks: what is inferred from the examples."""
+
+from contextlib import AbstractContextManager
+from contextlib import nullcontext as does_not_raise
+
+import torch
+from pytest import mark, param, raises
+from torch import Tensor
+from torch.nn import functional as F
+from torch.testing import assert_close
+
+from allotment.tasks import FreshSamples, Split, Task, check_names
+
+
+class Coins(FreshSamples):
+    """Fresh samples of nothing in particular."""
+
+    def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        return torch.rand(n, 2, generator=generator), torch.rand(n, generator=generator)
+
+
+X = torch.randn(4, 3)
+
+
+@mark.parametrize(
+    ("targets", "n_outputs", "is_classification"),
+    [
+        param(torch.tensor([0, 2, 1, 2]), 3, True, id="labels"),
+        param(torch.tensor([0, 9, 1, 2], dtype=torch.uint8), 10, True, id="labels in bytes"),
+        param(torch.zeros(4, dtype=torch.int64), 1, True, id="one class"),
+        param(torch.randn(4), 1, False, id="numbers"),
+        param(torch.randn(4, 1), 1, False, id="one column"),
+        param(torch.randn(4, 5), 5, False, id="columns"),
+    ],
+)
+def test_outputs_and_loss_follow_from_the_targets(
+    targets: Tensor, n_outputs: int, is_classification: bool
+) -> None:
+    task = Task("a", (X, targets))
+    assert task.n_outputs == n_outputs
+    assert task.is_classification is is_classification
+    assert (task.loss_function is F.cross_entropy) is is_classification
+
+
+def test_only_the_tasks_own_rows_count_as_classes() -> None:
+    labels = torch.tensor([0, 7, 1, 2])
+    assert Task("a", Split(X, labels, rows=torch.tensor([0, 2, 3]))).n_outputs == 3
+
+
+def test_what_is_said_goes_before_what_is_inferred() -> None:
+    task = Task("a", (X, torch.tensor([0, 1, 0, 1])), n_outputs=10, loss=F.multi_margin_loss)
+    assert task.n_outputs == 10
+    assert task.loss_function is F.multi_margin_loss
+
+
+def test_fresh_samples_make_a_regression_with_one_output() -> None:
+    task = Task("a", Coins())
+    assert (task.n_outputs, task.is_classification) == (1, False)
+    assert task.split("train") is None
+
+
+def test_the_natural_loss_of_a_regression_is_the_mean_squared_error() -> None:
+    loss = Task("a", (X, torch.randn(4))).loss_function
+    outputs, targets = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([1.0, 0.0, 1.0])
+    assert_close(loss(outputs, targets), torch.tensor(13 / 3))
+    assert_close(loss(outputs, targets.unsqueeze(1)), torch.tensor(13 / 3))
+
+
+def test_a_split_that_is_missing_is_none() -> None:
+    task = Task("a", (X, torch.randn(4)), test=(X[:2], torch.randn(2)))
+    test = task.split("test")
+    assert test is not None and len(test) == 2
+    assert task.split("validation") is None
+
+
+@mark.parametrize("part", ["train", "validation", "test"])
+def test_a_fault_says_which_task_and_part(part: str) -> None:
+    good, bad = (X, torch.randn(4)), (X, torch.randn(3))
+    parts = {"train": good, part: bad}
+    with raises(ValueError, match=rf"^Task 'b', {part}: .*equal lengths\. Found 4 and 3\.$"):
+        Task("b", **parts)
+
+
+@mark.parametrize(
+    ("names", "expectation"),
+    [
+        (["a"], does_not_raise()),
+        (["a", "b"], does_not_raise()),
+        (["a", "a"], raises(ValueError, match=r"with different names\. Found \['a', 'a'\]\.")),
+        ([], raises(ValueError, match=r"with different names\. Found \[\]\.")),
+    ],
+)
+def test_names_are_different(
+    names: list[str], expectation: AbstractContextManager[object]
+) -> None:
+    with expectation:
+        check_names([Task(name, Coins()) for name in names])
