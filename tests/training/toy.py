@@ -1,28 +1,106 @@
-"""Small tasks, networks and runs, and their outcomes."""
+"""Small tasks, networks and runs for the tests of training."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
 
+from allotment._progress import Outcome
 from allotment.network import Allocation, GumbelMatrix, ModularLayer, MultiTaskNetwork
 from allotment.tasks import FreshSamples, Split, Task
 from allotment.training import Progress, Run, TrainingSettings, train
-from allotment.training._run import Run as _Run
 
 N_INPUTS = 6
 SETTINGS = TrainingSettings(rounds=10, batch_size=8, learning_rate=0.01)
-Outcomes = list[object]
 
 
 class Line(FreshSamples):
-    """A line with a little noise."""
+    """Points on a line, with a little noise."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, scale: float = 1.0) -> None:
         generator = torch.Generator().manual_seed(seed)
-        self.direction = torch.randn(N_INPUTS, generator=generator)
+        self.direction = scale * torch.randn(N_INPUTS, generator=generator)
 
     def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         x = torch.randn(n, N_INPUTS, generator=generator)
         return x, x @ self.direction + 0.1 * torch.randn(n, generator=generator)
+
+
+def lines(n_tasks: int = 2, scale: float = 1.0) -> list[Task]:
+    """Returns regressions on fresh samples."""
+    return [Task(f"line {task}", Line(task, scale)) for task in range(n_tasks)]
+
+
+def classes(*widths: int, n: int = 40, n_held_out: int = 30) -> list[Task]:
+    """Returns classifications into so many classes each; they share one copy of the inputs."""
+    generator = torch.Generator().manual_seed(7)
+    x = torch.randn(n + 2 * n_held_out, N_INPUTS, generator=generator)
+    parts = torch.arange(len(x)).split([n, n_held_out, n_held_out])
+    views = [None, torch.arange(N_INPUTS).flip(0)]
+    tasks = []
+    for task, width in enumerate(widths):
+        directions = torch.randn(N_INPUTS, width, generator=generator)
+        y = (x @ directions).argmax(dim=1)
+        y[:width] = torch.arange(width)  # every class is there
+        train, validation, test = (Split(x, y, rows, views[task % 2]) for rows in parts)
+        tasks.append(Task(f"classes {task}", train, validation, test))
+    return tasks
+
+
+def component() -> nn.Module:
+    """Returns two linear layers."""
+    return nn.Sequential(nn.Linear(N_INPUTS, 5), nn.Tanh(), nn.Linear(5, 4))
+
+
+def a_network(
+    allocation: Allocation,
+    heads: Sequence[nn.Module] | None = None,
+    *,
+    make: Callable[[], nn.Module] = component,
+    dropout: float = 0.0,
+) -> MultiTaskNetwork:
+    """Returns a network of one modular layer; without heads, one number comes out."""
+    components = [make() for _ in range(allocation.n_components)]
+    layers: list[nn.Module] = [ModularLayer(components, allocation)]
+    if heads is None:
+        layers.append(nn.Linear(4, 1))
+    return MultiTaskNetwork(None, layers, heads, dropout=dropout)
+
+
+def a_run(
+    seed: int = 0,
+    settings: TrainingSettings = SETTINGS,
+    *,
+    tasks: Sequence[Task] | None = None,
+    build: Callable[[], MultiTaskNetwork] | None = None,
+) -> Run:
+    """Returns a run whose starting weights follow from its seed: learnt gates and two lines."""
+    torch.manual_seed(seed)
+    network = a_network(GumbelMatrix(2, 3)) if build is None else build()
+    return Run(network, lines() if tasks is None else tasks, seed, settings)
+
+
+def progress_of(
+    runs: Sequence[Run], *, device: torch.device | str = "cpu", n_last_rounds: int = 300
+) -> list[Progress]:
+    """Trains runs together to the end and returns everything they yield."""
+    return list(train(runs, device=device, n_last_rounds=n_last_rounds))
+
+
+def outcomes_of(runs: Sequence[Run], *, device: torch.device | str = "cpu") -> list[Outcome]:
+    """Trains runs together and returns how each ended."""
+    outcomes = progress_of(runs, device=device)[-1].outcomes
+    assert outcomes is not None
+    return outcomes
+
+
+def weights_of(run: Run, *, device: torch.device | str = "cpu") -> dict[str, Tensor]:
+    """Trains a run alone and returns its weights."""
+    weights: dict[str, Tensor] = outcomes_of([run], device=device)[0].weights
+    return weights
+
+
+def n_different(a: dict[str, Tensor], b: dict[str, Tensor]) -> int:
+    """Returns the number of entries in which two states differ."""
+    assert a.keys() == b.keys()
+    return sum(not torch.equal(a[name], b[name]) for name in a)

@@ -27,6 +27,13 @@ from ._markdown import markdown_results as markdown_results
 from ._markdown import markdown_table as markdown_table
 from ._page import html_page as html_page
 from ._probabilities import probabilities_over_time as probabilities_over_time
+from ._readme import readme_results as readme_results
+from ._readme import with_block as with_block
+from ._speed import SpeedRecord as SpeedRecord
+from ._speed import Timing as Timing
+from ._speed import read_speed as read_speed
+from ._speed import speed_table as speed_table
+from ._speed import timing_table as timing_table
 from ._tables import Table as Table
 from ._tables import result_table as result_table
 from ._words import words as words

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from ..network import MultiTaskNetwork, Noise
+from ..network import MultiTaskNetwork, Noise, convolutions_by_patches
 from ._charges import Budgets, Charges
 from ._replicas import Replicas
 from ._run import Run
@@ -66,7 +66,8 @@ class Passes:
             one = vmap(
                 self._one, in_dims=(0, 0, 0, 0, Noise(*noise_dims), 0), randomness="different"
             )
-            passes: tuple[Tensor, Tensor] = one(*arguments)
+            with convolutions_by_patches():
+                passes: tuple[Tensor, Tensor] = one(*arguments)
             return passes
         results = [self._one(*arguments_of_run) for arguments_of_run in self._apart(arguments)]
         losses, penalties = zip(*results, strict=True)

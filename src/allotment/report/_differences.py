@@ -1,0 +1,59 @@
+"""Methods compared seed by seed, as a table."""
+
+from itertools import combinations
+
+from allotment.analysis import n_decimals, paired_difference
+from allotment.records import RunRecord
+
+from ._expectation import ExpectedRow
+from ._section import Section
+from ._tables import NOTHING, Table
+
+Rows = list[tuple[ExpectedRow, list[RunRecord]]]
+
+
+def difference_table(part: Section) -> Table | None:
+    """Returns the differences between methods that ran the same seeds, or None without any.
+
+    Where a method learns its allocation, only the pairs with such a method in them are shown.
+    """
+    pairs = []
+    for condition in part.conditions:
+        rows: Rows = [(row, runs) for row, runs in part.rows if row.condition == condition and runs]
+        any_learnt = any(row.learnt for row, _ in rows)
+        for first, second in combinations(reversed(rows), 2):
+            if first[0].learnt or second[0].learnt or not any_learnt:
+                pairs.append((first, second))
+    shown = [cells for pair in pairs if (cells := _cells(part, *pair)) is not None]
+    if not shown:
+        return None
+    head = ("Difference", "Mean", "90 % interval", "Paired t-test, p", "Wilcoxon, p", "Seeds")
+    return Table(head=head, rows=tuple(shown))
+
+
+def _cells(
+    part: Section,
+    first: tuple[ExpectedRow, list[RunRecord]],
+    second: tuple[ExpectedRow, list[RunRecord]],
+) -> tuple[str, ...] | None:
+    found = paired_difference(first[1], second[1])
+    if found.n < 2:
+        return None
+    factor = part.expectation.factor
+    digits = n_decimals(found.half_width * factor)
+    low, high = (factor * end for end in found.interval)
+    condition = f"{first[0].condition}: " if first[0].condition else ""
+    return (
+        f"{condition}{first[0].label} less {second[0].label}",
+        f"{factor * found.mean:+.{digits}f}",
+        f"{low:+.{digits}f} to {high:+.{digits}f}",
+        _p_text(found.t_p_value),
+        _p_text(found.wilcoxon_p_value),
+        str(found.n),
+    )
+
+
+def _p_text(p: float) -> str:
+    if p != p:
+        return NOTHING
+    return "below 0.001" if p < 0.001 else f"{p:.3f}"

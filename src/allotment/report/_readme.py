@@ -1,0 +1,48 @@
+"""The results in short, to stand in the README between two marks."""
+
+from collections.abc import Sequence
+
+from allotment.records import RunRecord
+
+from ._expectation import Expectation
+from ._markdown import markdown_table
+from ._section import Section, sections
+from ._tables import Table, section_table
+
+
+def readme_results(records: Sequence[RunRecord], expectations: Sequence[Expectation]) -> str:
+    """Returns a short table for each experiment: its methods, the paper's value, ours with n."""
+    return "\n\n".join(_short(part) for part in sections(records, expectations))
+
+
+def with_block(text: str, name: str, content: str) -> str:
+    """Returns ``text`` with ``content`` between its marks ``<!-- name -->`` and ``<!-- /name -->``.
+
+    >>> print(with_block("<!-- sum -->? <!-- /sum -->", "sum", "1 + 1 = 2"))
+    <!-- sum -->
+    1 + 1 = 2
+    <!-- /sum -->
+    """
+    opening, closing = f"<!-- {name} -->", f"<!-- /{name} -->"
+    before, opened, rest = text.partition(opening)
+    _, closed, after = rest.partition(closing)
+    if not (opened and closed) or opening in after:
+        raise ValueError(f"The text should hold `{opening}` and then `{closing}`, once each.")
+    return f"{before}{opening}\n{content}\n{closing}{after}"
+
+
+def _short(part: Section) -> str:
+    expectation = part.expectation
+    place = f" ({expectation.place})" if expectation.place else ""
+    return f"**{expectation.title}**{place}\n\n{markdown_table(_few_columns(part))}"
+
+
+def _few_columns(part: Section) -> Table:
+    """Returns a section's table without its columns on intervals, gates and failures."""
+    table = section_table(part)
+    wanted = ("Condition", "Method", "Paper", "Ours", "Found")
+    places = [place for place, name in enumerate(table.head) if name.startswith(wanted)]
+    return Table(
+        head=tuple(table.head[place] for place in places),
+        rows=tuple(tuple(row[place] for place in places) for row in table.rows),
+    )

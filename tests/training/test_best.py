@@ -1,0 +1,112 @@
+"""Which weights are kept: those that did best on validation."""
+
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.testing import assert_allclose
+from pytest import mark
+from torch import nn
+
+from allotment.network import GumbelMatrix, MultiTaskNetwork, SharedBottom
+from allotment.tasks import Task
+from allotment.training import Progress, Run
+
+from .test_evaluation import assert_equal, by_hand
+from .toy import N_INPUTS, SETTINGS, a_network, a_run, classes, n_different, progress_of
+
+# A learning rate at which accuracy comes and goes.
+RESTLESS = replace(SETTINGS, rounds=60, learning_rate=0.3, evaluate_every=10)
+
+
+def a_classifier(seed: int, *, keep_best: bool = True) -> Run:
+    def build() -> MultiTaskNetwork:
+        return a_network(GumbelMatrix(2, 3), [nn.Linear(4, 3), nn.Linear(4, 4)])
+
+    settings = replace(RESTLESS, keep_best=keep_best)
+    return a_run(seed, settings, tasks=classes(3, 4), build=build)
+
+
+def validation_scores(told: list[Progress], run: int) -> dict[int, float]:
+    """Returns the mean accuracy on validation at each round at which it was looked at."""
+    scores = {}
+    for progress in told:
+        validation = progress.points[run].validation if progress.points else None
+        if validation is not None:
+            assert validation.accuracies is not None
+            scores[progress.round] = float(validation.accuracies.mean())
+    return scores
+
+
+def test_the_best_on_validation_is_kept_and_tested_run_by_run() -> None:
+    runs = [a_classifier(seed) for seed in range(3)]
+    told = progress_of(runs)
+    assert told[-1].outcomes is not None
+    best_rounds = []
+    for index, (run, outcome) in enumerate(zip(runs, told[-1].outcomes, strict=True)):
+        scores = validation_scores(told, index)
+        assert list(scores) == [10, 20, 30, 40, 50, 60]
+        best = max(scores, key=lambda done: scores[done])  # the first of equals
+        best_rounds.append(best)
+        assert outcome.best_round == best
+        assert outcome.validation is not None and outcome.validation.accuracies is not None
+        assert_allclose(outcome.validation.accuracies.mean(), scores[best])
+        assert_equal(outcome.validation, by_hand(run, outcome, "validation"))
+        assert_equal(outcome.test, by_hand(run, outcome, "test"))
+    assert len(set(best_rounds)) > 1 and set(best_rounds) != {60}  # else this showed nothing
+
+
+def test_the_gates_are_those_of_the_weights_that_are_kept() -> None:
+    run = a_classifier(0)
+    outcomes = progress_of([run])[-1].outcomes
+    assert outcomes is not None
+    run.network.load_state_dict(outcomes[0].weights)
+    assert_allclose(outcomes[0].matrix, run.network.matrix().numpy())
+    probabilities = run.network.probabilities().detach().numpy()
+    assert_allclose(outcomes[0].probabilities, probabilities, rtol=1e-6)
+
+
+def test_without_a_choice_the_last_weights_are_kept() -> None:
+    last = progress_of([a_classifier(0, keep_best=False)])
+    best = progress_of([a_classifier(0)])
+    assert last[-1].outcomes is not None and best[-1].outcomes is not None
+    assert last[-1].outcomes[0].best_round is None
+    scores = validation_scores(last, 0)
+    assert scores == validation_scores(best, 0)
+    assert last[-1].outcomes[0].validation is not None
+    assert_allclose(np.mean(last[-1].outcomes[0].validation.accuracies), scores[60])
+    assert n_different(last[-1].outcomes[0].weights, best[-1].outcomes[0].weights) > 0
+
+
+def test_without_looks_at_validation_the_last_weights_are_kept() -> None:
+    run = a_classifier(0)
+    outcomes = progress_of([replace(run, settings=replace(RESTLESS, evaluate_every=None))])[-1].outcomes
+    kept = progress_of([a_classifier(0, keep_best=False)])[-1].outcomes
+    assert outcomes is not None and kept is not None
+    assert outcomes[0].best_round is None
+    assert n_different(outcomes[0].weights, kept[0].weights) == 0
+
+
+def test_the_end_is_looked_at_too() -> None:
+    run = a_classifier(0)
+    run = replace(run, settings=replace(RESTLESS, rounds=15))
+    assert list(validation_scores(progress_of([run]), 0)) == [10, 15]
+
+
+@mark.parametrize("n_runs", [1, 2])
+def test_a_regression_keeps_the_smallest_loss(n_runs: int) -> None:
+    x, y = torch.randn(40, N_INPUTS), torch.randn(40)
+    tasks = [Task(name, (x[:20], y[:20]), (x[20:], y[20:])) for name in "ab"]
+
+    def build() -> MultiTaskNetwork:
+        return a_network(SharedBottom(2, 2))
+
+    runs = [a_run(seed, RESTLESS, tasks=tasks, build=build) for seed in range(n_runs)]
+    told = progress_of(runs)
+    assert told[-1].outcomes is not None
+    for index, outcome in enumerate(told[-1].outcomes):
+        looks = {p.round: p.points[index].validation for p in told if p.points is not None}
+        losses = {done: look.losses.mean() for done, look in looks.items() if look is not None}
+        assert outcome.best_round == min(losses, key=lambda done: losses[done])
+        assert outcome.validation is not None
+        assert_allclose(outcome.validation.losses.mean(), min(losses.values()), rtol=1e-5)

@@ -1,0 +1,118 @@
+"""The recorded step: equal to the step itself, and given up where it cannot be recorded."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from pytest import mark, warns
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from allotment.network import Annealing, GumbelMatrix, MultiTaskNetwork
+from allotment.training import Run
+
+from .reference import plainly_trained
+from .toy import N_INPUTS, SETTINGS, a_network, a_run, classes, outcomes_of, weights_of
+
+# Everything that changes from step to step: the temperature, the ramp, idle rows.
+CHANGING = replace(SETTINGS, rounds=25, entropy_weight=0.5, clip_norm=0.5, budget=0.3)
+
+
+def a_classifier(seed: int, *, capture: bool) -> Run:
+    def build() -> MultiTaskNetwork:
+        allocation = GumbelMatrix(2, 3, temperature=Annealing(start=2.0, floor=0.5))
+        return a_network(allocation, [nn.Linear(4, 2), nn.Linear(4, 4)], dropout=0.3)
+
+    settings = replace(CHANGING, capture=capture)
+    return a_run(seed, settings, tasks=classes(2, 4), build=build)
+
+
+@mark.usefixtures("double")
+@mark.parametrize("n_runs", [1, 2])
+def test_a_recorded_step_equals_the_step_itself(n_runs: int) -> None:
+    recorded, itself = (
+        outcomes_of([a_classifier(seed, capture=capture) for seed in range(n_runs)])
+        for capture in (True, False)
+    )
+    for a, b in zip(recorded, itself, strict=True):
+        for name, value in b.weights.items():
+            assert_close(a.weights[name], value, rtol=0, atol=1e-11)
+
+
+class LooksAtValues(nn.Module):
+    """A component that looks at its input to decide what to do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(N_INPUTS, 4)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.linear(x if x.sum() > 0 else -x)
+        return y
+
+
+class SaysNothing(LooksAtValues):
+    """A component whose error, where values cannot be looked at, has no words."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        try:
+            x[0, 0].item()
+        except RuntimeError:
+            raise AssertionError from None
+        y: Tensor = self.linear(x)
+        return y
+
+
+def a_run_of(make: Callable[[], nn.Module], seed: int = 0) -> Run:
+    return a_run(seed, build=lambda: a_network(GumbelMatrix(2, 3), make=make))
+
+
+@mark.usefixtures("double")
+def test_a_component_that_looks_at_values_trains_with_one_warning() -> None:
+    run = a_run_of(LooksAtValues)
+    with warns(UserWarning, match=r"^Training without a recorded step, .*: .*value") as caught:
+        weights = weights_of(run)
+    assert len(caught) == 1
+    for name, value in plainly_trained(run)[0].named_parameters():
+        assert_close(weights[name], value.detach(), rtol=0, atol=1e-9)
+
+
+@mark.usefixtures("double")
+def test_without_recording_nothing_is_said() -> None:
+    run = a_run_of(LooksAtValues)
+    run = replace(run, settings=replace(run.settings, capture=False))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        weights_of(run)
+
+
+@mark.xfail(strict=True, reason="the first line of no lines is asked for")
+@mark.parametrize("n_runs", [1, 2])
+def test_an_error_without_words_is_a_reason_too(n_runs: int) -> None:
+    with warns(UserWarning, match=r"AssertionError"):
+        outcomes_of([a_run_of(SaysNothing, seed) for seed in range(n_runs)])
+
+
+class Counting(nn.Module):
+    """A component that counts its passes in a buffer."""
+
+    n_passes: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(N_INPUTS, 4)
+        self.register_buffer("n_passes", torch.zeros(()))
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.n_passes += 1
+        y: Tensor = self.linear(x)
+        return y
+
+
+@mark.xfail(strict=True, reason="trying and recording a step are passes that count")
+@mark.parametrize("n_runs", [1, 2])
+def test_a_buffer_moves_once_a_step(n_runs: int) -> None:
+    outcomes = outcomes_of([a_run_of(Counting, seed) for seed in range(n_runs)])
+    for outcome in outcomes:
+        assert outcome.weights["layers.0.components.1.n_passes"] == 2 * SETTINGS.rounds

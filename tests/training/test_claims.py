@@ -1,0 +1,35 @@
+"""The claims that need real training."""
+
+import numpy as np
+import torch
+from pytest import mark
+from torch.testing import assert_close
+
+from allotment._streams import torch_stream
+from allotment.network import GumbelMatrix, pairs_network
+from allotment.tasks import synthetic_pairs
+from allotment.training import Run, TrainingSettings
+
+from .toy import outcomes_of
+
+
+def finds_the_pairs(matrix: np.ndarray) -> bool:
+    """Tells whether the tasks of a pair have one row, and the two pairs different rows."""
+    a, b, c, d = (tuple(row) for row in matrix)
+    return a == b and c == d and a != c
+
+
+@mark.slow
+def test_two_pairs_are_found_in_four_of_five_runs() -> None:
+    torch.set_num_threads(2)
+    settings = TrainingSettings(rounds=3_000, batch_size=64, learning_rate=0.01, clip_norm=1.0)
+    runs = []
+    for seed in range(5):
+        tasks = synthetic_pairs(2, 1.0, seed=seed)
+        with torch_stream(seed, "weights"):
+            outputs = {task.name: task.n_outputs for task in tasks}
+            network = pairs_network(lambda c: GumbelMatrix(4, c), outputs)
+        runs.append(Run(network, tasks, seed, settings))
+    outcomes = outcomes_of(runs)
+    assert all(outcome.status == "finished" for outcome in outcomes)
+    assert sum(finds_the_pairs(outcome.matrix) for outcome in outcomes) >= 4

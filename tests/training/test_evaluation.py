@@ -1,0 +1,134 @@
+"""Looks at held-out examples: equal to a plain evaluation of the network itself."""
+
+from copy import deepcopy
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.testing import assert_allclose
+from pytest import MonkeyPatch, mark
+from torch import nn
+
+from allotment._progress import Evaluation, Outcome
+from allotment.network import GumbelMatrix, MultiTaskNetwork
+from allotment.tasks import Split, Task
+from allotment.training import Run
+
+from .toy import N_INPUTS, SETTINGS, a_network, a_run, classes, lines, outcomes_of
+
+WIDTHS = (2, 5, 3)
+
+
+def a_classifier(seed: int, tasks: list[Task] | None = None) -> Run:
+    def build() -> MultiTaskNetwork:
+        heads = [nn.Linear(4, width) for width in WIDTHS]
+        return a_network(GumbelMatrix(3, 4), heads, dropout=0.5)
+
+    return a_run(seed, SETTINGS, tasks=tasks or classes(*WIDTHS), build=build)
+
+
+@torch.no_grad()
+def by_hand(run: Run, outcome: Outcome, part: str) -> Evaluation:
+    """Returns the evaluation of a run's own network with the weights it ended with."""
+    network = deepcopy(run.network)
+    network.load_state_dict(outcome.weights)
+    network.eval()
+    losses, accuracies = [], []
+    for index, task in enumerate(run.tasks):
+        split = task.split(part)
+        assert split is not None
+        x, y = split.examples()
+        outputs = network(x, index)
+        losses.append(task.loss_function(outputs, y).item())
+        if task.is_classification:
+            assert outputs.shape[1] == task.n_outputs
+            accuracies.append((outputs.argmax(dim=1) == y).double().mean().item())
+    return Evaluation(
+        split=part,
+        losses=np.array(losses),
+        accuracies=np.array(accuracies) if accuracies else None,
+    )
+
+
+def assert_equal(found: Evaluation | None, expected: Evaluation) -> None:
+    """Asserts that two evaluations agree."""
+    assert found is not None
+    assert found.split == expected.split
+    assert_allclose(found.losses, expected.losses, rtol=1e-4, atol=1e-6)
+    assert (found.accuracies is None) == (expected.accuracies is None)
+    if found.accuracies is not None:
+        assert_allclose(found.accuracies, expected.accuracies, rtol=1e-6)
+
+
+@mark.parametrize("n_runs", [1, 3])
+@mark.parametrize("tasks_are_shared", [True, False])
+def test_evaluation_equals_that_of_the_users_network(n_runs: int, tasks_are_shared: bool) -> None:
+    tasks = classes(*WIDTHS) if tasks_are_shared else None
+    runs = [a_classifier(seed, tasks) for seed in range(n_runs)]
+    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+        assert_equal(outcome.validation, by_hand(run, outcome, "validation"))
+        assert_equal(outcome.test, by_hand(run, outcome, "test"))
+
+
+def test_many_examples_are_looked_at_in_parts(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr("allotment.training._evaluation.EXAMPLES_AT_ONCE", 64)
+    tasks = classes(*WIDTHS, n_held_out=150)
+    runs = [a_classifier(seed, tasks) for seed in range(2)]
+    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+        assert_equal(outcome.test, by_hand(run, outcome, "test"))
+
+
+@mark.parametrize("n_runs", [1, 2])
+def test_a_regression_has_losses_and_no_accuracies(n_runs: int) -> None:
+    x, y = torch.randn(30, N_INPUTS), torch.randn(30)
+    tasks = [Task(name, (x, y), test=(x, y)) for name in "ab"]
+    runs = [a_run(seed, tasks=tasks) for seed in range(n_runs)]
+    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+        assert_equal(outcome.test, by_hand(run, outcome, "test"))
+        assert outcome.test is not None and outcome.test.accuracies is None
+        assert outcome.validation is None
+
+
+def test_bytes_under_a_view_are_evaluated_as_they_are_trained() -> None:
+    x = torch.randint(256, (40, N_INPUTS), dtype=torch.uint8)
+    split = Split(x, torch.randint(3, (40,)), view=torch.randperm(N_INPUTS), scale=1 / 255)
+    tasks = [Task("a", split, test=split), Task("b", replace(split, view=None), test=split)]
+    run = a_run(tasks=tasks, build=lambda: a_network(GumbelMatrix(2, 2), [nn.Linear(4, 3) for _ in "ab"]))
+    (outcome,) = outcomes_of([run])
+    assert_equal(outcome.test, by_hand(run, outcome, "test"))
+
+
+def test_without_the_split_there_is_no_evaluation() -> None:
+    (outcome,) = outcomes_of([a_run(tasks=lines())])
+    assert outcome.validation is None and outcome.test is None
+    first, second = classes(3, 3)
+    tasks = [first, replace(second, test=None)]
+    build = lambda: a_network(GumbelMatrix(2, 2), [nn.Linear(4, 3) for _ in "ab"])  # noqa: E731
+    (outcome,) = outcomes_of([a_run(tasks=tasks, build=build)])
+    assert outcome.validation is not None and outcome.test is None
+
+
+def sampled(seed: int) -> Run:
+    def build() -> MultiTaskNetwork:
+        allocation = GumbelMatrix(2, 4, evaluation="sampled")
+        return a_network(allocation, [nn.Linear(4, 3), nn.Linear(4, 3)])
+
+    return a_run(seed, tasks=classes(3, 3), build=build)
+
+
+@mark.xfail(strict=True, reason="evaluation allows no draws when runs are batched")
+def test_runs_with_sampled_evaluation_train_together() -> None:
+    outcomes = outcomes_of([sampled(0), sampled(1)])
+    assert all(outcome.test is not None for outcome in outcomes)
+
+
+@mark.xfail(strict=True, reason="sampled evaluation draws from torch's own generator")
+def test_a_seed_fixes_sampled_evaluation() -> None:
+    losses = []
+    for state in (100, 200):
+        run = sampled(0)
+        torch.manual_seed(state)
+        (outcome,) = outcomes_of([run])
+        assert outcome.test is not None
+        losses.append(outcome.test.losses)
+    assert_allclose(losses[0], losses[1])

@@ -1,0 +1,95 @@
+"""Training one network of one's own."""
+
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import torch
+from numpy.testing import assert_allclose
+from pytest import mark
+from torch import nn
+
+from allotment.network import GumbelMatrix, ModularLayer, MultiTaskNetwork, task_embeddings
+from allotment.tasks import Task
+from allotment.training import Progress, fit
+
+from .toy import N_INPUTS, SETTINGS, a_network, a_run, classes, n_different, weights_of
+
+
+def a_classifier() -> MultiTaskNetwork:
+    torch.manual_seed(0)
+    return a_network(GumbelMatrix(2, 3), [nn.Linear(4, 3), nn.Linear(4, 4)])
+
+
+def test_the_network_is_trained_in_place() -> None:
+    network = a_classifier()
+    parameters = dict(network.named_parameters())
+    before = {name: value.clone() for name, value in network.state_dict().items()}
+    fit(network, classes(3, 4), SETTINGS)
+    assert n_different(before, network.state_dict()) > 10
+    assert all(p is parameters[name] for name, p in network.named_parameters())
+
+
+def test_fitting_is_a_run_of_one() -> None:
+    run = a_run(seed=3)
+    expected = weights_of(run)
+    fit(run.network, run.tasks, run.settings, seed=3)
+    assert n_different(run.network.state_dict(), expected) == 0
+
+
+def test_the_result_says_what_was_learnt() -> None:
+    network, settings = a_classifier(), replace(SETTINGS, rounds=30, evaluate_every=10)
+    result = fit(network, classes(3, 4), settings)
+    assert_allclose(result.embeddings, task_embeddings(network).numpy())
+    assert_allclose(result.probabilities, network.probabilities().detach().numpy(), rtol=1e-6)
+    assert [point.round for point in result.points] == [10, 20, 30]
+    assert result.best_round in (10, 20, 30)
+    assert result.failed_step is None
+    assert result.validation is not None and result.validation.split == "validation"
+    assert result.test is not None and result.test.split == "test"
+    assert result.test.accuracies is not None and result.test.accuracies.shape == (2,)
+
+
+def test_progress_is_told() -> None:
+    told: list[Progress] = []
+    fit(a_classifier(), classes(3, 4), replace(SETTINGS, rounds=25), on_progress=told.append)
+    assert [progress.round for progress in told] == [10, 20, 25, 25]
+
+
+def test_training_helps() -> None:
+    network = a_classifier()
+    settings = replace(SETTINGS, rounds=150, batch_size=20, logit_learning_rate=0.05)
+    result = fit(network, classes(3, 4, n=200), settings)
+    assert result.points[-1].losses.mean() < 0.5 * result.points[0].losses.mean()
+
+
+def test_warnings_are_silent_for_a_network_like_any_other() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fit(a_classifier(), classes(3, 4), SETTINGS)
+
+
+def test_a_plain_layer_may_follow_a_modular_one() -> None:
+    layers = [
+        ModularLayer([nn.Linear(N_INPUTS, 4) for _ in range(2)], GumbelMatrix(2, 2)),
+        nn.Sequential(nn.Tanh(), nn.Linear(4, 3)),
+    ]
+    result = fit(MultiTaskNetwork(None, layers), classes(3, 3), SETTINGS)
+    assert result.embeddings.shape == (2, 2)
+
+
+@mark.parametrize("kind", [np.uint8, np.int32, np.int64, np.bool_])
+def test_labels_may_be_integers_of_any_kind(kind: type[np.generic], request: object) -> None:
+    x = np.random.default_rng(0).random((20, N_INPUTS), np.float32)
+    y = (np.arange(20) % 2).astype(kind)
+    network = a_network(GumbelMatrix(2, 3), [nn.Linear(4, 2), nn.Linear(4, 2)])
+    result = fit(network, [Task(name, (x, y), test=(x, y)) for name in "ab"], SETTINGS)
+    assert result.test is not None and result.test.accuracies is not None
+
+
+@mark.xfail(strict=True, reason="double precision stays, and the network's weights are single")
+def test_arrays_may_be_in_double_precision() -> None:
+    random = np.random.default_rng(0)
+    arrays = random.random((20, N_INPUTS)), random.random(20)
+    result = fit(a_run().network, [Task(name, arrays) for name in "ab"], SETTINGS)
+    assert result.failed_step is None

@@ -1,0 +1,96 @@
+"""The settings of training, and what they refuse."""
+
+from contextlib import AbstractContextManager
+from contextlib import nullcontext as does_not_raise
+from dataclasses import FrozenInstanceError
+
+from pytest import mark, raises
+
+from allotment.training import TrainingSettings
+
+NAN = float("nan")
+
+
+def refused(message: str) -> AbstractContextManager[object]:
+    return raises(ValueError, match=rf"^{message}\.$")
+
+
+def at_least(name: str, minimum: str, found: str) -> AbstractContextManager[object]:
+    return refused(rf"`{name}` should be at least {minimum}\. Found `{name} = {found}`")
+
+
+def above_zero(name: str, found: str) -> AbstractContextManager[object]:
+    return refused(rf"`{name}` should be above 0\. Found `{name} = {found}`")
+
+
+def multiple_of_ten(found: str) -> AbstractContextManager[object]:
+    name = "evaluate_every"
+    return refused(rf"`{name}` should be a multiple of 10\. Found `{name} = {found}`")
+
+
+BUDGET = r"`budget` should be in \(0, 1\]\. Found `budget = "
+
+
+@mark.parametrize(
+    ("name", "value", "expectation"),
+    [
+        ("rounds", 0, at_least("rounds", "1", "0")),
+        ("rounds", 1, does_not_raise()),
+        ("batch_size", 0, at_least("batch_size", "1", "0")),
+        ("batch_size", 1, does_not_raise()),
+        ("learning_rate", -1e-3, above_zero("learning_rate", "-0.001")),
+        ("learning_rate", 0.0, above_zero("learning_rate", "0.0")),
+        ("learning_rate", 1e-9, does_not_raise()),
+        ("learning_rate", NAN, above_zero("learning_rate", "nan")),
+        ("logit_learning_rate", 0.0, above_zero("logit_learning_rate", "0.0")),
+        ("logit_learning_rate", 1e-9, does_not_raise()),
+        ("logit_learning_rate", None, does_not_raise()),
+        ("clip_norm", 0.0, above_zero("clip_norm", "0.0")),
+        ("clip_norm", 1e-9, does_not_raise()),
+        ("clip_norm", None, does_not_raise()),
+        ("budget", -0.1, refused(BUDGET + "-0.1`")),
+        ("budget", 0.0, refused(BUDGET + "0.0`")),
+        ("budget", 0.01, does_not_raise()),
+        ("budget", 1.0, does_not_raise()),
+        ("budget", 1.01, refused(BUDGET + "1.01`")),
+        ("budget", NAN, refused(BUDGET + "nan`")),
+        ("budget_scope", "task", does_not_raise()),
+        ("budget_scope", "global", does_not_raise()),
+        (
+            "budget_scope",
+            "layer",
+            refused(r"`budget_scope` should be one of 'task', 'global'\. Found .* = 'layer'`"),
+        ),
+        ("evaluate_every", None, does_not_raise()),
+        ("evaluate_every", 0, at_least("evaluate_every", "1", "0")),
+        ("evaluate_every", 9, multiple_of_ten("9")),
+        ("evaluate_every", 10, does_not_raise()),
+        ("evaluate_every", 11, multiple_of_ten("11")),
+        ("evaluate_every", 250, does_not_raise()),
+    ],
+)
+def test_ranges(name: str, value: object, expectation: AbstractContextManager[object]) -> None:
+    with expectation:
+        TrainingSettings(**{name: value})  # type: ignore[arg-type]
+
+
+@mark.parametrize(
+    "name",
+    [
+        "weight_decay",
+        "budget_weight",
+        "entropy_weight",
+        "entropy_power",
+        "connection_weight",
+        "disconnect_weight",
+    ],
+)
+def test_weights_are_not_negative(name: str) -> None:
+    TrainingSettings(**{name: 0.0})  # type: ignore[arg-type]
+    with at_least(name, "0.0", "-0.1"):
+        TrainingSettings(**{name: -0.1})  # type: ignore[arg-type]
+
+
+def test_settings_stay_as_they_are() -> None:
+    with raises(FrozenInstanceError):
+        TrainingSettings().rounds = 5  # type: ignore[misc]
