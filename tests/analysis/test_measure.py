@@ -3,7 +3,15 @@ import math
 import pytest
 
 from allotment.analysis import collapsed, group_runs, measure, share_active, summarise, typical_run
-from tests.records.made_up import a_record, accuracy_run, failed_run, loss_run
+from tests.records.made_up import (
+    PAIRS,
+    a_header,
+    a_record,
+    accuracy_run,
+    an_outcome,
+    failed_run,
+    loss_run,
+)
 
 
 def test_the_measure_is_the_last_loss_or_the_mean_test_accuracy() -> None:
@@ -69,3 +77,9 @@ def test_the_typical_run_is_the_median_one(values: list[float], expected: float)
 
 def test_there_is_no_typical_run_among_failed_ones() -> None:
     assert typical_run([failed_run()]) is None
+
+
+def test_a_family_on_one_row_is_counted_apart_from_families_that_differ() -> None:
+    one_row = a_record(a_header(seed=1), an_outcome(matrix=PAIRS[[0, 0, 0, 0]]))
+    found = summarise([loss_run(1.0, 0), one_row])
+    assert (found.n_uniform, found.n_recovered) == (2, 1)

@@ -1,11 +1,10 @@
 """Components for the tests: lists of every kind, for images ``[B, 4, 6, 6]`` and vectors."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-
-from allotment.network import ModularLayer
 
 Components = Callable[[], list[nn.Module]]
 
@@ -46,9 +45,10 @@ class GainedReLU(nn.ReLU):
         return super().forward(x) * self.gain
 
 
-def conv(**options: object) -> nn.Conv2d:
+def conv(**options: Any) -> nn.Conv2d:
     """Returns a convolution that keeps the size, unless the options say else."""
-    return nn.Conv2d(**{"in_channels": 4, "out_channels": 4, "kernel_size": 3, "padding": 1, **options})  # type: ignore[arg-type]
+    usual: dict[str, Any] = {"in_channels": 4, "out_channels": 4, "kernel_size": 3, "padding": 1}
+    return nn.Conv2d(**(usual | options))
 
 
 def times(n: int, make: Callable[[], nn.Module]) -> Components:
@@ -142,8 +142,3 @@ FOR_VECTORS: dict[str, Components] = {
 def plainly(components: Sequence[nn.Module], weights: Tensor, x: Tensor) -> Tensor:
     """Returns the weighted sum of the components' outputs, one component after another."""
     return torch.stack([w * c(x) for w, c in zip(weights, components, strict=True)]).sum(dim=0)
-
-
-def parameters_of(layer: ModularLayer) -> dict[str, nn.Parameter]:
-    """Returns the layer's parameters by name."""
-    return dict(layer.named_parameters())

@@ -19,9 +19,7 @@ def heads(widths: list[int], *, bias: bool = True) -> list[nn.Linear]:
 @mark.parametrize("bias", [True, False])
 @mark.parametrize("widths", [[3, 3, 3], WIDTHS], ids=str)
 @mark.parametrize("as_tensor", [True, False])
-def test_a_table_gives_what_each_head_gives(
-    widths: list[int], bias: bool, as_tensor: bool
-) -> None:
+def test_a_table_gives_what_each_head_gives(widths: list[int], bias: bool, as_tensor: bool) -> None:
     made = heads(widths, bias=bias)
     table = HeadTable(made)
     x = torch.randn(6, 4)

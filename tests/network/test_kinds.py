@@ -55,7 +55,9 @@ def frozen() -> nn.Module:
         param(lambda: GumbelMatrix(2, 3), id="gates"),
     ],
 )
-def test_modules_that_differ_in_their_numbers_are_of_one_kind(make: Callable[[], nn.Module]) -> None:
+def test_modules_that_differ_in_their_numbers_are_of_one_kind(
+    make: Callable[[], nn.Module],
+) -> None:
     assert same_kind(make(), make())
 
 

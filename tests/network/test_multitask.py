@@ -15,7 +15,6 @@ from allotment.network import (
     GumbelMatrix,
     ModularLayer,
     MultiTaskNetwork,
-    NoSharing,
     Noise,
     SharedBottom,
     task_embeddings,
@@ -111,9 +110,7 @@ def test_names_come_from_the_heads_or_the_caller_or_are_numbers() -> None:
         (["x", "y", "z"], raises(ValueError, match=r"be 2 different names\. Found .*'z'\]\.")),
     ],
 )
-def test_names_are_different(
-    names: list[str], expectation: AbstractContextManager[object]
-) -> None:
+def test_names_are_different(names: list[str], expectation: AbstractContextManager[object]) -> None:
     with expectation:
         MultiTaskNetwork(None, [linears(SharedBottom(2, 3))], task_names=names)
 
@@ -200,7 +197,9 @@ def test_embeddings_are_binary_rows_of_what_evaluation_uses() -> None:
     assert embeddings.shape == (2, 5)
     assert not embeddings.requires_grad
     for task in range(2):
-        weights = torch.cat([layer.allocation.eval().weights(task) for layer in network.modular_layers])
+        weights = torch.cat(
+            [layer.allocation.eval().weights(task) for layer in network.modular_layers]
+        )
         assert_close(embeddings[task], (weights != 0).float())
 
 

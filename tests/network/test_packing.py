@@ -1,5 +1,7 @@
 """The packed form: the same outputs, and a way back to the user's own state."""
 
+from collections.abc import Callable
+
 import torch
 from pytest import mark, param
 from torch import nn
@@ -18,6 +20,7 @@ from allotment.network import (
 from .components import FOR_IMAGES, Normed, conv, of_mixed_kinds, times
 
 N_FEATURES = 4 * 6 * 6
+Heads = Callable[[], list[nn.Module]]
 
 
 def a_network(heads: list[nn.Module], *, dropout: float = 0.0) -> MultiTaskNetwork:
@@ -54,8 +57,8 @@ HEADS = [
 
 @mark.parametrize("heads", HEADS)
 @mark.parametrize("is_training", [True, False])
-def test_a_packed_network_gives_the_same_outputs(heads: object, is_training: bool) -> None:
-    made = heads()  # type: ignore[operator]
+def test_a_packed_network_gives_the_same_outputs(heads: Heads, is_training: bool) -> None:
+    made = heads()
     network = a_network(made, dropout=0.3).train(is_training)
     packed = pack(network)
     x = torch.randn(5, 4, 6, 6)
@@ -72,8 +75,8 @@ def test_a_packed_network_gives_the_same_outputs(heads: object, is_training: boo
 
 
 @mark.parametrize("heads", HEADS)
-def test_places_give_the_users_state_back_exactly(heads: object) -> None:
-    network = a_network(heads())  # type: ignore[operator]
+def test_places_give_the_users_state_back_exactly(heads: Heads) -> None:
+    network = a_network(heads())
     network(torch.randn(5, 4, 6, 6), 0)  # so that statistics have moved
     assert_round_trip(network)
 

@@ -1,11 +1,17 @@
 """The paper's networks: their shapes, and where their gates are."""
 
+from collections.abc import Callable, Mapping
+
 import torch
+from pytest import mark
 from torch import nn
 
 from allotment.network import (
+    Allocate,
     GumbelMatrix,
+    MultiTaskNetwork,
     NoSharing,
+    SharedBottom,
     digits_network,
     mnist_network,
     pairs_network,
@@ -62,8 +68,7 @@ def test_the_digits_network_takes_small_images() -> None:
 def test_the_mnist_network_hands_36_features_to_its_heads() -> None:
     network = mnist_network(lambda c: GumbelMatrix(4, c), FOUR)
     sizes = [
-        [n_numbers(component) for component in layer.components]
-        for layer in network.modular_layers
+        [n_numbers(component) for component in layer.components] for layer in network.modular_layers
     ]
     assert sizes == [[4 * 25 + 4] * 4, [4 * 4 * 9 + 4] * 4, [4 * 4 * 9 + 4] * 4]
     assert network.dropout == 0.5
@@ -73,8 +78,10 @@ def test_the_mnist_network_hands_36_features_to_its_heads() -> None:
         assert network(torch.randn(3, 1, 28, 28), name).shape == (3, n_outputs)
 
 
-def test_every_network_starts_from_glorots_values() -> None:
-    for build, outputs in ((transfer_network, TWO), (pairs_network, FOUR), (mnist_network, FOUR)):
-        network = build(lambda c, n=len(outputs): NoSharing(n, c), outputs)
-        biases = [p for name, p in network.named_parameters() if name.endswith("bias")]
-        assert all((bias == 0).all() for bias in biases)
+@mark.parametrize("build", [transfer_network, pairs_network, digits_network, mnist_network])
+def test_every_network_starts_from_glorots_values(
+    build: Callable[[Allocate, Mapping[str, int]], MultiTaskNetwork],
+) -> None:
+    network = build(lambda c: SharedBottom(4, c), FOUR)
+    biases = [p for name, p in network.named_parameters() if name.endswith("bias")]
+    assert all((bias == 0).all() for bias in biases)

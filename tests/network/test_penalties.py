@@ -120,7 +120,9 @@ def test_a_decided_gate_costs_almost_nothing_and_stays_finite() -> None:
 def test_the_charge_for_entropy_grows_over_training(power: float, progress: float) -> None:
     p = torch.tensor([0.5])
     expected = 2.0 * progress**power * log(2)
-    assert entropy_penalty(p, weight=2.0, progress=progress, power=power).item() == approx(expected, rel=1e-5)
+    assert entropy_penalty(p, weight=2.0, progress=progress, power=power).item() == approx(
+        expected, rel=1e-5
+    )
     as_tensor = entropy_penalty(p, weight=2.0, progress=torch.tensor(progress), power=power)
     assert as_tensor.item() == approx(expected, rel=1e-5)
 

@@ -47,11 +47,15 @@ CASES = [
 ]
 
 
+def noise_for(n: int) -> Tensor:
+    """Returns noise that opens some of ``n`` gates of probability one half."""
+    return torch.tensor([0.7, 0.8, 0.2, 0.9, 0.1, 0.6, 0.7, 0.3, 0.8])[:n]
+
+
 def a_layer(components: Components) -> tuple[ModularLayer, Tensor]:
     """Returns a layer with a learnt allocation, and noise that opens some of its gates."""
     made = components()
-    noise = torch.tensor([0.7, 0.8, 0.2, 0.9, 0.1, 0.6, 0.7, 0.3, 0.8])[: len(made)]
-    return ModularLayer(made, GumbelMatrix(2, len(made))), noise
+    return ModularLayer(made, GumbelMatrix(2, len(made))), noise_for(len(made))
 
 
 @mark.parametrize(("components", "shape"), CASES)
@@ -86,13 +90,10 @@ def test_a_packed_layer_equals_a_plain_loop_too(
 
 
 @mark.parametrize(("components", "shape"), CASES)
-def test_evaluation_equals_a_plain_loop_too(
-    components: Components, shape: tuple[int, ...]
-) -> None:
-    layer, noise = a_layer(components)
-    with torch.no_grad():
-        layer.allocation.logits[:, :, 0] = torch.logit(noise)  # type: ignore[operator, index]
-    layer.eval()
+def test_evaluation_equals_a_plain_loop_too(components: Components, shape: tuple[int, ...]) -> None:
+    made = components()
+    likely = noise_for(len(made)).repeat(2, 1)  # some above one half, some below
+    layer = ModularLayer(made, GumbelMatrix(2, len(made), p_init=likely)).eval()
     x = torch.randn(shape)
     expected = plainly(list(layer.components), layer.allocation.weights(0), x)
     assert_close(layer(x, 0), expected, rtol=1e-4, atol=1e-5)
@@ -102,11 +103,11 @@ def test_evaluation_equals_a_plain_loop_too(
 @mark.xfail(strict=True, reason="a part without parameters on a shared input is computed once")
 def test_components_drop_out_independently() -> None:
     n = 10_000
-    components = [nn.Sequential(nn.Dropout(0.5), nn.Linear(1, 1, bias=False)) for _ in range(2)]
+    linears = [nn.Linear(1, 1, bias=False) for _ in range(2)]
+    for linear, weight in zip(linears, (2.0, 4.0), strict=True):
+        nn.init.constant_(linear.weight, weight)
+    components = [nn.Sequential(nn.Dropout(0.5), linear) for linear in linears]
     layer = ModularLayer(components, GumbelMatrix(1, 2))
-    with torch.no_grad():
-        for component, weight in zip(components, (2.0, 4.0), strict=True):
-            component[1].weight.fill_(weight)
     # Weight 1/2 each and dropout's own factor 2: the two outcomes are the bits of the output.
     y = layer(torch.ones(n, 1), 0, noise=torch.full((2,), 0.9)).round()
     both = (y == 6).float().mean().item()

@@ -43,7 +43,10 @@ def test_the_parts_are_disjoint_and_cover_the_images(tasks: list[Task]) -> None:
 
 def test_a_rotated_task_sees_the_same_images_turned(tasks: list[Task]) -> None:
     for part in PARTS:
-        (x, y), (turned, labels) = split(tasks[0], part).examples(), split(tasks[2], part).examples()
+        (x, y), (turned, labels) = (
+            split(tasks[0], part).examples(),
+            split(tasks[2], part).examples(),
+        )
         assert_close(turned, torch.rot90(x, k=-1, dims=(2, 3)))
         assert torch.equal(y, labels)
         assert x.shape[1:] == (1, 8, 8)

@@ -97,7 +97,9 @@ def test_numbers_are_finite(
 @mark.parametrize(
     "source",
     [
-        param((torch.tensor([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]), torch.tensor([0, 1, 4])), id="pair"),
+        param(
+            (torch.tensor([[0.0, 1.0], [1.0, 1.0], [2.0, 1.0]]), torch.tensor([0, 1, 4])), id="pair"
+        ),
         param([np.array([[0, 1], [1, 1], [2, 1]], np.float32), np.array([0, 1, 4])], id="arrays"),
         param(Squares(3), id="a data set"),
         param(

@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
+from typing import Any
 
 import torch
 from pytest import mark, param, raises
@@ -76,7 +77,7 @@ def test_a_split_that_is_missing_is_none() -> None:
 @mark.parametrize("part", ["train", "validation", "test"])
 def test_a_fault_says_which_task_and_part(part: str) -> None:
     good, bad = (X, torch.randn(4)), (X, torch.randn(3))
-    parts = {"train": good, part: bad}
+    parts: dict[str, Any] = {"train": good, part: bad}
     with raises(ValueError, match=rf"^Task 'b', {part}: .*equal lengths\. Found 4 and 3\.$"):
         Task("b", **parts)
 
@@ -90,8 +91,6 @@ def test_a_fault_says_which_task_and_part(part: str) -> None:
         ([], raises(ValueError, match=r"with different names\. Found \[\]\.")),
     ],
 )
-def test_names_are_different(
-    names: list[str], expectation: AbstractContextManager[object]
-) -> None:
+def test_names_are_different(names: list[str], expectation: AbstractContextManager[object]) -> None:
     with expectation:
         check_names([Task(name, Coins()) for name in names])

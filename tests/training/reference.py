@@ -33,7 +33,9 @@ def steps_of(run: Run) -> Iterator[Step]:
     store = Store(splits, torch.device("cpu")) if splits else None
     n_features = 0
     if network.dropout and isinstance(network.heads, nn.ModuleList):
-        n_features = network.heads[0].in_features  # type: ignore[assignment]
+        head = network.heads[0]
+        assert isinstance(head, nn.Linear)
+        n_features = head.in_features
     maker = BlockMaker([run], store, sum(network.layer_sizes), n_features)
     for first in range(0, run.settings.rounds, ROUNDS_PER_BLOCK):
         block = maker.make(first // ROUNDS_PER_BLOCK)

@@ -1,10 +1,9 @@
 """The claims that need real training."""
 
-import numpy as np
 import torch
 from pytest import mark
-from torch.testing import assert_close
 
+from allotment._progress import Floats
 from allotment._streams import torch_stream
 from allotment.network import GumbelMatrix, pairs_network
 from allotment.tasks import synthetic_pairs
@@ -13,7 +12,7 @@ from allotment.training import Run, TrainingSettings
 from .toy import outcomes_of
 
 
-def finds_the_pairs(matrix: np.ndarray) -> bool:
+def finds_the_pairs(matrix: Floats) -> bool:
     """Tells whether the tasks of a pair have one row, and the two pairs different rows."""
     a, b, c, d = (tuple(row) for row in matrix)
     return a == b and c == d and a != c

@@ -63,7 +63,6 @@ def of_fixed_gates(seed: int) -> Run:
         FixedMatrix([[True, False, False, True], [False, False, False, True]]),
     ]
 
-
     def build() -> MultiTaskNetwork:
         return a_network(ways[seed % 4], [nn.Linear(4, 1), nn.Linear(4, 1)])
 
@@ -303,21 +302,24 @@ def test_a_long_run_has_no_more_points_than_a_curve_needs(monkeypatch: MonkeyPat
     assert points == [30, 60, 70]
 
 
+def of_temperature(seed: int, start: float) -> Run:
+    allocation = GumbelMatrix(2, 3, temperature=Annealing(start=start))
+    return a_run(seed, build=lambda: a_network(allocation))
+
+
 ALIKE = r"equal settings, but for `budget` and `budget_weight`\. Found 2 different ones\."
 
 
 @mark.parametrize(
     ("runs", "message"),
     [
-        param(lambda: [], r"`runs` should hold at least one run\. Found none\.", id="none"),
+        param(list, r"`runs` should hold at least one run\. Found none\.", id="none"),
         param(
             lambda: [a_run(0), a_run(1, replace(SETTINGS, learning_rate=0.02))],
             ALIKE,
             id="learning rates",
         ),
-        param(
-            lambda: [a_run(0), a_run(1, replace(SETTINGS, rounds=20))], ALIKE, id="rounds"
-        ),
+        param(lambda: [a_run(0), a_run(1, replace(SETTINGS, rounds=20))], ALIKE, id="rounds"),
         param(
             lambda: [a_run(0), a_run(1, build=lambda: a_network(GumbelMatrix(2, 4)))],
             r"differ in the values of their parameters and fixed allocations alone\. Found diff",
@@ -329,15 +331,7 @@ ALIKE = r"equal settings, but for `budget` and `budget_weight`\. Found 2 differe
             id="learnt and fixed gates",
         ),
         param(
-            lambda: [
-                a_run(
-                    seed,
-                    build=lambda s=start: a_network(  # type: ignore[misc]
-                        GumbelMatrix(2, 3, temperature=Annealing(start=s))
-                    ),
-                )
-                for seed, start in ((0, 50.0), (1, 5.0))
-            ],
+            lambda: [of_temperature(0, 50.0), of_temperature(1, 5.0)],
             r"differ in the values of their parameters and fixed allocations alone\. Found diff",
             id="temperatures",
         ),

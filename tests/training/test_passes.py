@@ -15,7 +15,7 @@ from allotment.training import Run
 
 from .reference import plainly_trained
 from .test_capture import LooksAtValues
-from .toy import SETTINGS, N_INPUTS, a_network, a_run, classes, lines, outcomes_of
+from .toy import N_INPUTS, SETTINGS, a_network, a_run, classes, lines, outcomes_of
 
 
 def absolute(outputs: Tensor, targets: Tensor) -> Tensor:

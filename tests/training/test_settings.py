@@ -3,12 +3,17 @@
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
 from dataclasses import FrozenInstanceError
+from typing import Any
 
 from pytest import mark, raises
 
 from allotment.training import TrainingSettings
 
 NAN = float("nan")
+
+
+def with_setting(name: str, value: Any) -> TrainingSettings:
+    return TrainingSettings(**{name: value})
 
 
 def refused(message: str) -> AbstractContextManager[object]:
@@ -71,7 +76,7 @@ BUDGET = r"`budget` should be in \(0, 1\]\. Found `budget = "
 )
 def test_ranges(name: str, value: object, expectation: AbstractContextManager[object]) -> None:
     with expectation:
-        TrainingSettings(**{name: value})  # type: ignore[arg-type]
+        with_setting(name, value)
 
 
 @mark.parametrize(
@@ -86,9 +91,9 @@ def test_ranges(name: str, value: object, expectation: AbstractContextManager[ob
     ],
 )
 def test_weights_are_not_negative(name: str) -> None:
-    TrainingSettings(**{name: 0.0})  # type: ignore[arg-type]
+    with_setting(name, 0.0)
     with at_least(name, "0.0", "-0.1"):
-        TrainingSettings(**{name: -0.1})  # type: ignore[arg-type]
+        with_setting(name, -0.1)
 
 
 def test_settings_stay_as_they_are() -> None:

@@ -24,6 +24,7 @@ from ._difference import paired_difference as paired_difference
 from ._embeddings import cosine_similarity as cosine_similarity
 from ._embeddings import distinct_groups as distinct_groups
 from ._embeddings import embeddings as embeddings
+from ._embeddings import is_uniform as is_uniform
 from ._embeddings import recovers as recovers
 from ._embeddings import usage_by_layer as usage_by_layer
 from ._estimate import CONFIDENCE as CONFIDENCE

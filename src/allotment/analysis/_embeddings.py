@@ -39,18 +39,24 @@ def cosine_similarity(embeddings: Floats) -> Floats:
     return np.clip(similarity, -1.0, 1.0)
 
 
+def is_uniform(record: RunRecord) -> bool | None:
+    """Returns whether all tasks of each family have the same row; None without families."""
+    families = record.header.families
+    if not families:
+        return None
+    rows = {(family, tuple(row)) for family, row in zip(families, embeddings(record), strict=True)}
+    return len(rows) == len(set(families))
+
+
 def recovers(record: RunRecord) -> bool | None:
     """Returns whether the allocation shows the families of the tasks.
 
     It does when all tasks of a family have the same row and different families have different rows.
     None where the record names no families.
     """
-    families = record.header.families
-    if not families:
-        return None
-    rows = {(family, tuple(row)) for family, row in zip(families, embeddings(record), strict=True)}
-    n_families = len(set(families))
-    return len(rows) == n_families == len({row for _, row in rows})
+    uniform = is_uniform(record)
+    n_different = len(distinct_groups(embeddings(record)))
+    return uniform and n_different == len(set(record.header.families))
 
 
 def usage_by_layer(record: RunRecord) -> Floats:

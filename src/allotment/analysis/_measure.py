@@ -2,14 +2,14 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from allotment.records import RunRecord
 
-from ._embeddings import recovers
+from ._embeddings import is_uniform, recovers
 from ._estimate import Estimate, estimate
 
 _TIMES_CHANCE = 1.5
@@ -27,7 +27,8 @@ class Summary:
     n_runs: int
     n_failed: int
     n_collapsed: int
-    n_recovered: int | None  # None where the families of the tasks are not known
+    n_uniform: int | None  # runs in which the tasks of each family share one row
+    n_recovered: int | None  # of those, runs in which different families have different rows too
 
 
 def measure(record: RunRecord) -> float:
@@ -77,16 +78,21 @@ def group_runs(records: Sequence[RunRecord]) -> dict[GroupKey, list[RunRecord]]:
 def summarise(records: Sequence[RunRecord]) -> Summary:
     """Returns what the runs of one group say together; failed runs are only counted."""
     finished = [record for record in records if record.finished]
-    found = [recovers(record) for record in finished]
-    known = bool(found) and None not in found
     return Summary(
         measure=estimate(measure(record) for record in finished),
         share_active=estimate(share_active(record) for record in finished),
         n_runs=len(records),
         n_failed=len(records) - len(finished),
         n_collapsed=sum(collapsed(record) for record in finished),
-        n_recovered=sum(bool(one) for one in found) if known else None,
+        n_uniform=_count(is_uniform(record) for record in finished),
+        n_recovered=_count(recovers(record) for record in finished),
     )
+
+
+def _count(answers: Iterable[bool | None]) -> int | None:
+    """Returns how many answers are yes; None where there is none, or one is not known."""
+    known = list(answers)
+    return None if not known or None in known else sum(map(bool, known))
 
 
 def typical_run(records: Sequence[RunRecord]) -> RunRecord | None:

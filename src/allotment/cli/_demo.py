@@ -3,6 +3,7 @@
 import shlex
 import sys
 from argparse import Namespace
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from ._display import Display
 from ._pages import write_page
 from ._run import print_results
 
-N_RUNS = 5
+SIZES = {"two_pairs": (5, 2_000), "digits": (3, 400)}  # runs and rounds: about a minute in all
 INTRODUCTIONS = {
     "two_pairs": (
         "Four tasks, of which 1a and 1b are the same function, and 2a and 2b another. The network "
@@ -32,7 +33,9 @@ def demo(options: Namespace) -> int:
     console = Console()
     command = shlex.join(["allotment", *sys.argv[1:]])
     for number, (name, introduction) in enumerate(INTRODUCTIONS.items(), start=1):
-        experiment = EXPERIMENTS[name]
+        n_runs, rounds = SIZES[name]
+        declared = EXPERIMENTS[name]
+        experiment = replace(declared, training=replace(declared.training, rounds=rounds))
         console.print(f"\n[bold]{number} of {len(INTRODUCTIONS)}: {experiment.title}[/bold]")
         console.print(introduction, highlight=False)
         console.print()
@@ -40,7 +43,7 @@ def demo(options: Namespace) -> int:
             experiment=experiment,
             methods=experiment.methods,
             out=out / name,
-            n_runs=N_RUNS,
+            n_runs=n_runs,
             command=command,
         )
         with Display(console) as display:

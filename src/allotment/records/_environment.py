@@ -36,9 +36,11 @@ def describe_environment(device: str) -> Environment:
     """Returns the environment of a run that starts now on ``device``."""
     import torch  # here, so that whoever only reads records needs no torch
 
+    from .. import __version__  # here, since the package imports this folder
+
     commit, dirty = _git_state(Path.cwd())
     return Environment(
-        allotment=_version("allotment"),
+        allotment=__version__,
         python=platform.python_version(),
         torch=_version("torch"),
         numpy=_version("numpy"),

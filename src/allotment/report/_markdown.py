@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from allotment.records import RunRecord
 
+from ._differences import difference_table
 from ._expectation import Expectation
 from ._figures import section_figures
 from ._provenance import provenance
@@ -45,6 +46,10 @@ def _section_text(part: Section) -> str:
     found = "\n".join(f"- {sentence}" for sentence in section_words(part))
     blocks = [f"## {expectation.title}{place}", found, _provenance_text(part)]
     blocks.append(markdown_table(section_table(part)))
+    differences = difference_table(part)
+    if differences:
+        blocks.append("Methods compared seed by seed:")
+        blocks.append(markdown_table(differences))
     blocks += [
         f"![{figure.caption}](figures/{figure.name}.png)\n\n*{figure.caption}*"
         for figure in section_figures(part)

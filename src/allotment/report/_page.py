@@ -8,6 +8,7 @@ from jinja2 import Environment, StrictUndefined
 
 from allotment.records import RunRecord
 
+from ._differences import difference_table
 from ._drawing import svg
 from ._expectation import Expectation
 from ._figures import section_figures
@@ -35,6 +36,7 @@ class _View:
     words: list[str]
     provenance: Provenance | None  # None where nothing was run
     table: Table
+    differences: Table | None
     pictures: list[_Picture]
 
 
@@ -61,6 +63,7 @@ def _view(part: Section) -> _View:
         words=section_words(part),
         provenance=provenance(part) if part.records else None,
         table=section_table(part),
+        differences=difference_table(part),
         pictures=[
             _Picture(svg=svg(figure.draw()), caption=figure.caption)
             for figure in section_figures(part)

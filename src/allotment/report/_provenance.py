@@ -29,13 +29,18 @@ def provenance(part: Section) -> Provenance:
     records = part.records
     rows = [runs for _, runs in part.rows if runs]
     return Provenance(
-        runs=f"{len(records)} in {len(rows)} of {len(part.rows)} rows",
+        runs=f"{len(records)} in {len(rows)} of {len(part.rows)} rows, {_rounds(records)}",
         commands=_counted(record.header.command for record in records),
         devices=_counted(record.environment.device for record in records),
         commits=_counted(record.environment.short_commit for record in records),
         versions=_counted(_versions(record) for record in records),
         note=_note(records),
     )
+
+
+def _rounds(records: Sequence[RunRecord]) -> str:
+    lengths = sorted({record.outcome.rounds for record in records})
+    return f"each of {' or '.join(f'{n:,}' for n in lengths)} rounds"
 
 
 def _versions(record: RunRecord) -> str:

@@ -28,7 +28,8 @@ def result_table(records: Sequence[RunRecord], expectation: Expectation) -> Tabl
 def section_table(part: Section) -> Table:
     """Returns the table of a section, without the columns that have nothing to say."""
     columns = [_cells(part, row, runs) for row, runs in part.rows]
-    optional = {"Condition", f"Found {part.expectation.structure}", "Collapsed"}
+    found = f"Found {part.expectation.structure}"
+    optional = {"Condition", "Median", found, "One row a family", "Collapsed"}
     head = [
         name
         for name in (columns[0] if columns else {})
@@ -59,8 +60,10 @@ def _cells(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> dict[str, 
         "Paper": row.paper or NOTHING,
         f"Ours: {_lower(expectation.measure_label)}": _value_text(value, found),
         "90 % interval of the mean": interval_text(value),
+        "Median": _median_text(value, runs),
         "Gates open": f"{100 * found.share_active.mean:.0f} %" if value.n else NOTHING,
-        f"Found {expectation.structure}": _structure_text(row, found),
+        "One row a family": _count_text(row, found.n_uniform, found),
+        f"Found {expectation.structure}": _count_text(row, found.n_recovered, found),
         "Failed": f"{found.n_failed} of {found.n_runs}" if runs else NOTHING,
         "Collapsed": (
             f"{found.n_collapsed} of {found.n_runs}"
@@ -76,10 +79,17 @@ def _value_text(value: Estimate, found: Summary) -> str:
     return str(value) if value.n else "every run failed"
 
 
-def _structure_text(row: ExpectedRow, found: Summary) -> str:
-    if not row.learnt or found.n_recovered is None:
+def _median_text(value: Estimate, runs: list[RunRecord]) -> str:
+    """Returns the median, which says more than the mean where a run may collapse."""
+    if value.n < 2 or runs[0].header.measure != "accuracy":
         return NOTHING
-    return f"{found.n_recovered} of {found.n_runs - found.n_failed}"
+    return f"{value.median:.{n_decimals(value.half_width)}f}"
+
+
+def _count_text(row: ExpectedRow, n_found: int | None, found: Summary) -> str:
+    if not row.learnt or n_found is None:
+        return NOTHING
+    return f"{n_found} of {found.n_runs - found.n_failed}"
 
 
 def _lower(text: str) -> str:

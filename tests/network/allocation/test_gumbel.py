@@ -304,9 +304,7 @@ def test_p_init_range(
         ((2, 3, 1), raises(ValueError, match=r"of shape \[2, 3\]\. Found shape \[2, 3, 1\]\.")),
     ],
 )
-def test_p_init_shape(
-    shape: tuple[int, ...], expectation: AbstractContextManager[object]
-) -> None:
+def test_p_init_shape(shape: tuple[int, ...], expectation: AbstractContextManager[object]) -> None:
     with expectation:
         GumbelMatrix(2, 3, p_init=torch.full(shape, 0.5))
 

@@ -1,0 +1,31 @@
+from pytest import approx
+
+from allotment.report._differences import difference_table
+from allotment.report._section import section
+from tests.report.expected import TWO_PAIRS, runs
+
+
+def test_methods_are_compared_over_the_seeds_they_share() -> None:
+    # Differences by hand: -0.5, -0.4, -0.6; mean -0.5, sd 0.1, half-width 2.919986 * 0.1 / sqrt(3).
+    found = [*runs("gumbel", [0.5, 0.5, 0.5]), *runs("no_sharing", [1.0, 0.9, 1.1, 7.0])]
+    table = difference_table(section(found, TWO_PAIRS))
+    assert table is not None
+    (row,) = table.rows
+    assert row[0] == "Gumbel-Matrix less No sharing"
+    assert float(row[1]) == approx(-0.5)
+    assert row[2] == "-0.67 to -0.33"
+    assert row[-1] == "3"
+
+
+def test_pairs_without_a_learnt_method_are_left_out_where_there_is_one() -> None:
+    methods = ("gumbel", "no_sharing", "shared_bottom")
+    found = [run for method in methods for run in runs(method, [1.0, 2.0])]
+    table = difference_table(section(found, TWO_PAIRS))
+    assert table is not None
+    assert all("Gumbel-Matrix" in row[0] for row in table.rows)
+    assert len(table.rows) == 2
+
+
+def test_one_seed_gives_no_comparison() -> None:
+    found = [*runs("gumbel", [0.5]), *runs("no_sharing", [1.0])]
+    assert difference_table(section(found, TWO_PAIRS)) is None

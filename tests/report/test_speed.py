@@ -1,0 +1,51 @@
+from pathlib import Path
+
+from pytest import approx, mark, raises
+
+from allotment.records import RecordError
+from allotment.report import SpeedRecord, Timing, read_speed, speed_table, timing_table
+from tests.records.made_up import ENVIRONMENT
+
+RECORD = SpeedRecord(
+    benchmark="two_pairs",
+    command="python benchmarks/speed.py two_pairs",
+    processor="a made-up processor",
+    environment=ENVIRONMENT,
+    timings=(
+        Timing(label="plain", n_runs=1, warm_up_seconds=1.0, milliseconds=(2.0, 4.0, 3.0)),
+        Timing(label="ours", n_runs=20, warm_up_seconds=2.5, milliseconds=(0.25, 0.4, 0.5)),
+    ),
+)
+
+
+def test_ratios_are_taken_segment_by_segment() -> None:
+    assert RECORD.ratios(RECORD.timings[1]) == approx([8.0, 10.0, 6.0])
+
+
+def test_the_table_gives_medians_and_the_ends() -> None:
+    assert timing_table(RECORD).rows == (
+        ("plain", "3.00 (2.00 to 4.00)", "–", "1.0 s"),
+        ("ours", "0.40 (0.25 to 0.50)", "8.0 (6.0 to 10.0)", "2.5 s"),
+    )
+
+
+def test_a_record_survives_its_file_and_says_where_it_comes_from(tmp_path: Path) -> None:
+    path = tmp_path / "two_pairs.json"
+    path.write_text(RECORD.to_json())
+    assert read_speed(path) == RECORD
+    text = speed_table(tmp_path)
+    assert "**two_pairs**: `python benchmarks/speed.py two_pairs`" in text
+    assert "a made-up processor, 2 threads" in text
+    assert "Commit: 0123456 (torch 2.13.0" in text
+    assert "| ours | 0.40 (0.25 to 0.50) | 8.0 (6.0 to 10.0) | 2.5 s |" in text
+
+
+def test_no_record_is_said_so(tmp_path: Path) -> None:
+    assert speed_table(tmp_path / "nothing") == "Not measured yet."
+
+
+@mark.parametrize("text", ["", "[]", "{}", '{"benchmark": "x"}'])
+def test_a_damaged_record_is_refused_by_name(text: str, tmp_path: Path) -> None:
+    (tmp_path / "bad.json").write_text(text)
+    with raises(RecordError, match=r"record of speed should be complete\. Found `.*bad\.json`"):
+        speed_table(tmp_path)
