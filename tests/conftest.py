@@ -29,6 +29,7 @@ def seed() -> None:
     """Starts every test from the same random state, whatever ran before it."""
     import torch  # here, so that listing the tests stays quick
 
+    torch.set_num_threads(1)  # small operations gain nothing from more, and lose to busy neighbours
     random.seed(0)
     np.random.seed(0)  # noqa: NPY002  (scikit-learn draws from it unless it is told otherwise)
     torch.manual_seed(0)

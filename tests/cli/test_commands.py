@@ -4,7 +4,7 @@ import json
 from html.parser import HTMLParser
 from pathlib import Path
 
-from pytest import MonkeyPatch, mark
+from pytest import MonkeyPatch
 
 import allotment as al
 from allotment.cli import _demo
@@ -69,7 +69,6 @@ def test_options_reach_the_runs(allotment: Command) -> None:
     assert al.load("runs/two_pairs/gumbel/seed-007").n_tasks == 4
 
 
-@mark.xfail(reason="a budget from the command line should reach methods that declare none")
 def test_a_budget_can_be_set(allotment: Command) -> None:
     assert allotment(*RUN, "--method", "gumbel", "--set", "budget=0.5").status == 0
     assert {run.header.settings["training"]["budget"] for run in read_runs(Path("out"))} == {0.5}
@@ -130,7 +129,7 @@ def test_data_that_is_missing_is_listed_so(allotment: Command) -> None:
 def test_the_demo_leaves_a_report_and_never_takes_an_old_folder(
     allotment: Command, monkeypatch: MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_demo, "N_RUNS", 1)
+    monkeypatch.setattr(_demo, "SIZES", dict.fromkeys(_demo.SIZES, (1, 10)))
     Path("runs/demo-1").mkdir(parents=True)
     answer = allotment("demo")
     assert (answer.status, answer.error) == (0, "")

@@ -47,7 +47,7 @@ def test_a_loaded_network_has_the_recorded_test_results(
     name: str, method: str, training: dict[str, Any], tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     data = make_small_mnist(tmp_path / "data", monkeypatch)
-    experiment = toy(name, rounds=40, **training)
+    experiment = toy(name, rounds=20, **training)
     folder = run_one(experiment, method, tmp_path / "runs", data)
     network, outcome = al.load(str(folder)), read_run(folder).outcome
     assert outcome.test is not None and outcome.test.accuracies is not None

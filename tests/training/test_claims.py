@@ -1,6 +1,5 @@
 """The claims that need real training."""
 
-import torch
 from pytest import mark
 
 from allotment._progress import Floats
@@ -20,7 +19,6 @@ def finds_the_pairs(matrix: Floats) -> bool:
 
 @mark.slow
 def test_two_pairs_are_found_in_four_of_five_runs() -> None:
-    torch.set_num_threads(2)
     settings = TrainingSettings(rounds=3_000, batch_size=64, learning_rate=0.01, clip_norm=1.0)
     runs = []
     for seed in range(5):

@@ -123,14 +123,14 @@ def assert_same_end(a: Outcome, b: Outcome, *, atol: float = 1e-9) -> None:
 def test_a_run_among_others_ends_like_the_lone_run_with_its_seed(
     make: Callable[[int], Run], device: torch.device
 ) -> None:
-    seeds = [3, 0, 5, 2]
+    seeds = [3, 0, 5]
     together = outcomes_of([make(seed) for seed in seeds], device=device)
-    for seed, outcome in zip(seeds[:3], together, strict=False):
+    for seed, outcome in zip(seeds, together, strict=True):
         (alone,) = outcomes_of([make(seed)], device=device)
         assert_same_end(outcome, alone)
 
 
-@mark.parametrize("make", RUNS)
+@mark.parametrize("make", RUNS[:3])
 def test_a_seed_fixes_everything(make: Callable[[int], Run]) -> None:
     torch.manual_seed(100)
     first = outcomes_of([make(1), make(2)])

@@ -7,6 +7,7 @@ Bad input is answered with one sentence on the error stream and a non-zero exit.
 1
 """
 
+import shlex
 import sys
 from collections.abc import Sequence
 
@@ -18,7 +19,9 @@ from ._parser import make_parser
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status."""
     parser = make_parser()
-    options = parser.parse_args(arguments)
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(given)
+    options.command = shlex.join(["allotment", *given])  # for the record
     try:
         status: int = options.action(options)
     except (ValueError, RecordError, DataError, OSError) as error:

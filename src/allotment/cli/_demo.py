@@ -1,7 +1,5 @@
 """A first look: two small experiments on data that needs no download, and a report."""
 
-import shlex
-import sys
 from argparse import Namespace
 from dataclasses import replace
 from itertools import count
@@ -12,7 +10,7 @@ from rich.console import Console
 from ..experiments import EXPERIMENTS, Launch, run_launch
 from ._display import Display
 from ._pages import write_page
-from ._run import print_results
+from ._run import print_results, say
 
 SIZES = {"two_pairs": (5, 2_000), "digits": (3, 400)}  # runs and rounds: about a minute in all
 INTRODUCTIONS = {
@@ -31,7 +29,6 @@ def demo(options: Namespace) -> int:
     """Trains two small experiments, says what was learnt, and leaves a report."""
     out: Path = options.out or _next_folder()
     console = Console()
-    command = shlex.join(["allotment", *sys.argv[1:]])
     for number, (name, introduction) in enumerate(INTRODUCTIONS.items(), start=1):
         n_runs, rounds = SIZES[name]
         declared = EXPERIMENTS[name]
@@ -44,14 +41,14 @@ def demo(options: Namespace) -> int:
             methods=experiment.methods,
             out=out / name,
             n_runs=n_runs,
-            command=command,
+            command=options.command,
         )
         with Display(console) as display:
             folders = run_launch(launch, display)
         print_results(console, experiment, folders)
     page = out / "report.html"
     write_page(out, page)
-    console.print(f"\nReport, to open in a browser: {page.resolve()}", highlight=False)
+    say(console, f"\nReport, to open in a browser: {page.resolve()}")
     return 0
 
 

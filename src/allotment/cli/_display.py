@@ -74,7 +74,8 @@ class Display:
 
     def _begin(self, cohort: Cohort, n_rounds: int) -> None:
         self._cohort, self._started, self._lines = cohort, time.perf_counter(), 1
-        text = f"{cohort.label} ({len(cohort.runs)} runs)"
+        n_runs = len(cohort.runs)
+        text = f"{cohort.label} ({n_runs} {'run' if n_runs == 1 else 'runs'})"
         if self._live:
             self._task = self._bars.add_task(text, total=n_rounds, loss="-", open="-")
         else:

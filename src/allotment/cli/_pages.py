@@ -24,8 +24,13 @@ def write_page(runs: Path, page: Path) -> None:
 
     records = _records(runs)
     if page.is_dir():
-        raise IsADirectoryError(f"`output` should be a file. Found the folder {page}.")
-    page.parent.mkdir(parents=True, exist_ok=True)
+        raise RecordError(f"`output` should be a file. Found the folder {page}.")
+    try:
+        page.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RecordError(
+            f"`output` should be in a folder that can be made. Found {error}."
+        ) from error
     page.write_text(html_page(records, _expectations(records)), encoding="utf-8")
 
 
@@ -39,15 +44,30 @@ def keep_runs(options: Namespace) -> int:
 
 def docs(options: Namespace) -> int:
     """Writes the results page and its figures from the kept results."""
-    from ..report import markdown_results, write_figures  # here, for the same reason
+    from ..report import write_figures  # here, for the same reason
 
-    records = read_kept(options.root / "results")
-    expectations = _expectations(records)
-    page = options.root / "docs" / "results.md"
-    page.write_text(markdown_results(records, expectations), encoding="utf-8")
-    figures = write_figures(records, expectations, options.root / "docs" / "figures")
-    print(f"Wrote {page} and {len(figures)} figures.")
+    root: Path = options.root
+    for path, text in generated_pages(root).items():
+        path.write_text(text, encoding="utf-8")
+        print(f"Wrote {path}.")
+    records = read_kept(root / "results")
+    figures = write_figures(records, _expectations(records), root / "docs" / "figures")
+    print(f"Drew {len(figures)} figures.")
     return 0
+
+
+def generated_pages(root: Path) -> dict[Path, str]:
+    """Returns what the pages that are made from the kept results should hold."""
+    from ..report import markdown_results, readme_results, speed_table, with_block
+
+    records = read_kept(root / "results")
+    expectations = _expectations(records)
+    speed = f"\n## Speed\n\n{speed_table(root / 'results' / 'speed')}\n"
+    readme = (root / "README.md").read_text(encoding="utf-8")
+    return {
+        root / "docs" / "results.md": markdown_results(records, expectations) + speed,
+        root / "README.md": with_block(readme, "results", readme_results(records, expectations)),
+    }
 
 
 def _records(folder: Path) -> list[RunRecord]:

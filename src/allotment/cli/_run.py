@@ -1,7 +1,5 @@
 """The commands that train."""
 
-import shlex
-import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -48,8 +46,8 @@ def run(options: Namespace) -> int:
     with Display(console) as display:
         folders = run_launch(launch, display)
     print_results(console, launch.experiment, folders)
-    console.print(f"Records: {launch.out}", highlight=False)
-    console.print(f"A page of them: allotment report {launch.out} -o report.html", highlight=False)
+    say(console, f"Records: {launch.out}")
+    say(console, f"A page of them: allotment report {launch.out} -o report.html")
     return 0
 
 
@@ -61,7 +59,7 @@ def make_launch(options: Namespace) -> Launch:
         experiment = replace(experiment, training=training)
     methods = experiment.methods
     if options.method:
-        methods = tuple(experiment.method(name) for name in options.method)
+        methods = tuple(experiment.method(name) for name in dict.fromkeys(options.method))
     return Launch(
         experiment=experiment,
         methods=methods,
@@ -70,7 +68,7 @@ def make_launch(options: Namespace) -> Launch:
         first_seed=options.first_seed,
         device=resolve_device(options.device),
         data_folder=options.data_dir,
-        command=shlex.join(["allotment", *sys.argv[1:]]),
+        command=options.command,
     )
 
 
@@ -93,9 +91,14 @@ def print_results(console: Console, experiment: Experiment, folders: list[Path])
     expectation = experiment.expectation()
     console.print()
     for sentence in words(records, expectation):
-        console.print(f"- {sentence}", highlight=False, soft_wrap=True)
+        say(console, f"- {sentence}")
     console.print()
     console.print(rich_table(result_table(records, expectation)))
+
+
+def say(console: Console, text: str) -> None:
+    """Prints a line as it is: a path or a command should never be broken."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def rich_table(table: "Table") -> RichTable:

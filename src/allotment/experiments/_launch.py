@@ -121,7 +121,8 @@ def _cohort(
     experiment = launch.experiment
     runs, headers = [], []
     for method in methods:
-        settings: TrainingSettings = replace(experiment.training, budget=method.budget)
+        budget = experiment.training.budget if method.budget is None else method.budget
+        settings: TrainingSettings = replace(experiment.training, budget=budget)
         for seed in launch.seeds:
             outputs = {task.name: task.n_outputs for task in tasks[seed]}
             network = experiment.build_network(method, outputs, seed)

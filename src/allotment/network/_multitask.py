@@ -47,6 +47,7 @@ class MultiTaskNetwork(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.n_tasks = self._checked_n_tasks(heads)
         names = list(heads) if isinstance(heads, Mapping) else task_names
+        self.has_names = names is not None
         self.task_names = [str(name) for name in names or range(self.n_tasks)]
         if len(set(self.task_names)) != self.n_tasks:
             raise ValueError(
@@ -129,5 +130,5 @@ class MultiTaskNetwork(nn.Module):
 
 
 def task_embeddings(network: MultiTaskNetwork) -> Tensor:
-    """Returns who uses what, a binary row for each task (paper, Section III-D), ``[T, C]``."""
+    """Returns who uses what, a binary row for each task (paper, Section III-E), ``[T, C]``."""
     return network.matrix()

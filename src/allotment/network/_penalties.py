@@ -26,7 +26,7 @@ def budget_penalty(
     weight: float | Tensor = 1.0,
     costs: Tensor | None = None,
 ) -> Tensor:
-    """Charges for the expected share of open gates above ``budget`` (paper, Section III-C).
+    """Charges for the expected share of open gates above ``budget`` (paper, Section III-D).
 
     >>> budget_penalty(torch.tensor([0.9, 0.7]), 0.5, weight=2.0)
     tensor(0.6000)

@@ -44,7 +44,8 @@ def read_kept(folder: Path) -> list[RunRecord]:
     """Returns the kept runs beneath ``folder``, in name order and then by seed."""
     if not folder.is_dir():
         raise RecordError(f"Kept runs should be read from a folder that exists. Found `{folder}`.")
-    return [run for path in sorted(folder.rglob("*.json")) for run in _read_file(path)]
+    paths = sorted(path for path in folder.rglob("*.json") if path.parent != folder / "speed")
+    return [run for path in paths for run in _read_file(path)]
 
 
 def _kept_path(folder: Path, record: RunRecord) -> Path:

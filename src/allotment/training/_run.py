@@ -24,6 +24,12 @@ class Run:
                 "`tasks` should be as many as the network has. "
                 f"Found {len(self.tasks)} tasks for {self.network.n_tasks}."
             )
+        names = [task.name for task in self.tasks]
+        if self.network.has_names and names != self.network.task_names:
+            raise ValueError(
+                "`tasks` should have the names and the order of the network's tasks. "
+                f"Found {names} for {self.network.task_names}."
+            )
 
 
 def check_alike(runs: Sequence[Run]) -> None:

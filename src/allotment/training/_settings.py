@@ -26,7 +26,7 @@ class TrainingSettings:
     disconnect_weight: float = 0.0
     evaluate_every: int | None = None  # rounds between looks at the validation split
     capture: bool = True  # record the step once and replay it; Python in a component runs once then
-    keep_best: bool = True  # where there is validation: keep the weights that did best on it
+    keep_best: bool = True  # with `evaluate_every`: keep the weights that did best on validation
 
     def __post_init__(self) -> None:
         check_at_least("rounds", self.rounds, 1)

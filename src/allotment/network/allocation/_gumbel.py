@@ -93,6 +93,8 @@ def _prior(
     p_init: float | Tensor | Sequence[Sequence[float]], n_tasks: int, n_components: int
 ) -> Tensor:
     """Returns the starting probabilities, shape ``[T, C]``."""
+    if isinstance(p_init, float | int):
+        check_probability("p_init", p_init)  # as it was given, before it is rounded
     prior = torch.as_tensor(p_init, dtype=torch.get_default_dtype())
     if prior.ndim != 0 and prior.shape != (n_tasks, n_components):
         raise ValueError(
