@@ -87,8 +87,13 @@ def test_a_report_is_one_page_that_needs_nothing_beside_itself(allotment: Comman
     assert len(page) < 1_000_000
 
 
-def test_kept_runs_become_the_results_page_and_its_figures(allotment: Command) -> None:
+def a_repository() -> None:
     Path("docs").mkdir()
+    Path("README.md").write_text("before\n<!-- results -->\n<!-- /results -->\nafter\n")
+
+
+def test_kept_runs_become_the_results_page_and_its_figures(allotment: Command) -> None:
+    a_repository()
     allotment(*RUN)
     answer = allotment("keep", "out")
     assert answer.status == 0
@@ -100,6 +105,9 @@ def test_kept_runs_become_the_results_page_and_its_figures(allotment: Command) -
     assert allotment("docs").status == 0
     page = Path("docs/results.md").read_text()
     assert "| Gumbel-Matrix |" in page
+    readme = Path("README.md").read_text()
+    assert readme.startswith("before\n") and readme.endswith("after\n")
+    assert "| Gumbel-Matrix |" in readme
     assert "sd (n=2)" in page
     figures = {path.name for path in Path("docs/figures").iterdir()}
     assert "two_pairs-gumbel-allocation.png" in figures
@@ -107,7 +115,7 @@ def test_kept_runs_become_the_results_page_and_its_figures(allotment: Command) -
 
 
 def test_the_same_kept_runs_give_the_same_page(allotment: Command) -> None:
-    Path("docs").mkdir()
+    a_repository()
     allotment(*RUN, "--method", "no_sharing")
     allotment("keep", "out")
     pages = []

@@ -25,12 +25,12 @@ def splits(*, views: bool) -> list[Split]:
     """Returns splits of two arrays of bytes, some with rows and views of their own."""
     first, second = (torch.randint(256, (n, 1, 3, 3), dtype=torch.uint8) for n in (10, 7))
     view: list[Tensor | None] = [torch.randperm(9), torch.randperm(9)] if views else [None, None]
-    labels = torch.arange(10)
+    labels, others = torch.arange(10), torch.arange(7)
     return [
         Split(first, labels, scale=1 / 255),
         Split(first, labels, torch.tensor([8, 3, 5]), view[0], 1 / 255),
-        Split(second, torch.arange(7), None, view[1], 1 / 255),
-        Split(second, torch.arange(7), torch.tensor([2]), view[0], 1 / 255),
+        Split(second, others, None, view[1], 1 / 255),
+        Split(second, others, torch.tensor([2]), view[0], 1 / 255),
     ]
 
 
