@@ -89,6 +89,14 @@ def test_without_looks_at_validation_the_last_weights_are_kept() -> None:
     assert n_different(outcomes[0].weights, kept[0].weights) == 0
 
 
+def test_the_first_of_equals_is_kept() -> None:
+    run = a_classifier(0)
+    still = replace(RESTLESS, learning_rate=1e-12, logit_learning_rate=1e-12)
+    outcomes = progress_of([replace(run, settings=still)])[-1].outcomes
+    assert outcomes is not None
+    assert outcomes[0].best_round == 10
+
+
 def test_the_end_is_looked_at_too() -> None:
     run = a_classifier(0)
     run = replace(run, settings=replace(RESTLESS, rounds=15))

@@ -276,12 +276,12 @@ def strictly_between(found: str) -> AbstractContextManager[object]:
 @mark.parametrize(
     ("p_init", "expectation"),
     [
-        (-0.1, strictly_between("-0.1.*")),
+        (-0.1, strictly_between("-0.1")),
         (0.0, strictly_between("0.0")),
         (0.001, does_not_raise()),
         (0.999, does_not_raise()),
         (1.0, strictly_between("1.0")),
-        (1.4, strictly_between("1.39.*")),
+        (1.4, strictly_between("1.4")),
         (float("nan"), strictly_between("nan")),
         ([[0.5, 0.5, 0.5], [0.5, 0.5, 0.999]], does_not_raise()),
         ([[0.5, 0.5, 0.5], [0.5, 0.5, 1.0]], strictly_between("1.0")),
