@@ -3,6 +3,11 @@
 from collections.abc import Sequence
 
 
+def first_line(error: Exception) -> str:
+    """Returns what an error says in its first line, or what it is where it says nothing."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
 def check_fraction(name: str, value: float) -> None:
     """Raises unless ``value`` lies in (0, 1]."""
     if not 0.0 < value <= 1.0:

@@ -195,7 +195,6 @@ def test_a_shared_parameter_gets_the_sum_of_its_components_gradients() -> None:
     assert len(list(layer.parameters())) == 5  # three biases, two weights
 
 
-@mark.xfail(strict=True, reason="packing copies a shared component once for each place")
 @mark.parametrize("n_same", [1, 2], ids=["alone", "beside a component of its kind"])
 def test_a_packed_layer_shares_what_the_layer_shares(n_same: int) -> None:
     shared = nn.Linear(4, 2)
@@ -245,7 +244,6 @@ def test_the_names_and_shapes_of_the_state_are_the_users(components: list[nn.Mod
     assert list(layer.components) == components
 
 
-@mark.xfail(strict=True, reason="kinds are fixed when the layer is made")
 def test_a_component_may_be_frozen_later() -> None:
     layer = linear_layer()
     layer.components[1].requires_grad_(False)
@@ -253,7 +251,6 @@ def test_a_component_may_be_frozen_later() -> None:
     assert sum(p.numel() for p in layer.packed().parameters() if p.requires_grad) == learnt
 
 
-@mark.xfail(strict=True, reason="kinds are fixed when the layer is made")
 def test_a_component_may_be_replaced_later() -> None:
     layer = ModularLayer([nn.Linear(4, 4) for _ in range(3)], SharedBottom(1, 3))
     layer.components[1] = nn.Identity()

@@ -128,7 +128,6 @@ def test_frozen_parameters_stay_frozen() -> None:
     assert sizes == [3 * one, 2 * one]
 
 
-@mark.xfail(strict=True, reason="a head in several places becomes several heads")
 def test_a_head_in_several_places_stays_one() -> None:
     head = nn.Linear(N_FEATURES, 3)
     network = a_network([head, head])
@@ -136,7 +135,6 @@ def test_a_head_in_several_places_stays_one() -> None:
     assert sum(p.numel() for p in pack(network).parameters()) == n_numbers
 
 
-@mark.xfail(strict=True, reason="stem, layers and heads are copied apart from one another")
 def test_a_module_in_several_places_stays_one() -> None:
     shared = conv()
     layer = ModularLayer([conv(), conv()], GumbelMatrix(2, 2))

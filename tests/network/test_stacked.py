@@ -30,19 +30,16 @@ CASES = [
         times(3, lambda: nn.Sequential(conv(), GainedReLU())),
         IMAGES,
         id="a class below an activation",
-        marks=mark.xfail(strict=True, reason="isinstance takes subclasses of ReLU for ReLU"),
     ),
     param(
         times(3, with_one_activation),
         IMAGES,
         id="one activation in two places",
-        marks=mark.xfail(strict=True, reason="named_children leaves out a repeated child"),
     ),
     param(
         times(3, with_one_convolution),
         IMAGES,
         id="one convolution in two places",
-        marks=mark.xfail(strict=True, reason="named_children leaves out a repeated child"),
     ),
 ]
 
@@ -100,7 +97,6 @@ def test_evaluation_equals_a_plain_loop_too(components: Components, shape: tuple
     assert_close(layer.packed()(x, 0), expected, rtol=1e-4, atol=1e-5)
 
 
-@mark.xfail(strict=True, reason="a part without parameters on a shared input is computed once")
 def test_components_drop_out_independently() -> None:
     n = 10_000
     linears = [nn.Linear(1, 1, bias=False) for _ in range(2)]

@@ -112,7 +112,6 @@ def test_numbers_are_finite(
         param(
             [(torch.tensor([float(n), 1.0]), n**2) for n in (0, 2)],
             id="a list of two examples",
-            marks=mark.xfail(strict=True, reason="two examples are taken for inputs and targets"),
         ),
     ],
 )
@@ -130,7 +129,6 @@ def test_an_empty_data_set_is_refused() -> None:
         Task("squares", train=Squares(0))
 
 
-@mark.xfail(strict=True, reason="double precision stays, and the network's weights are single")
 def test_arrays_in_double_precision_are_seen_in_the_networks_precision() -> None:
     split = Task("a", train=(np.random.default_rng(0).random((3, 2)), np.zeros(3))).split("train")
     assert split is not None

@@ -51,7 +51,8 @@ def steps_of(run: Run) -> Iterator[Step]:
             assert store is not None
             split, rows = tasks[task].train, block.rows[step, 0]
             x = as_seen(store.inputs[rows], split.view, split.scale)
-            yield Step(task, x, store.targets[rows], noise)
+            _, y = store.fetch(rows.unsqueeze(0), torch.tensor([store.kind(split)]))
+            yield Step(task, x, y[0], noise)
 
 
 def plainly_trained(run: Run) -> tuple[MultiTaskNetwork, list[tuple[int, float]]]:

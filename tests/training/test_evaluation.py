@@ -118,14 +118,12 @@ def sampled(seed: int, tasks: list[Task]) -> Run:
     return a_run(seed, tasks=tasks, build=build)
 
 
-@mark.xfail(strict=True, reason="evaluation allows no draws when runs are batched")
 def test_runs_with_sampled_evaluation_train_together() -> None:
     tasks = classes(3, 3)
     outcomes = outcomes_of([sampled(0, tasks), sampled(1, tasks)])
     assert all(outcome.test is not None for outcome in outcomes)
 
 
-@mark.xfail(strict=True, reason="sampled evaluation draws from torch's own generator")
 def test_a_seed_fixes_sampled_evaluation() -> None:
     losses = []
     for state in (100, 200):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.testing import assert_allclose
-from pytest import mark, param
+from pytest import mark
 from torch import nn
 
 from allotment.network import GumbelMatrix, ModularLayer, MultiTaskNetwork, task_embeddings
@@ -78,12 +78,9 @@ def test_a_plain_layer_may_follow_a_modular_one() -> None:
     assert result.embeddings.shape == (2, 2)
 
 
-not_yet = mark.xfail(strict=True, reason="torch's loss takes labels of two types only")
-
-
 @mark.parametrize(
     "kind",
-    ["uint8", param("int32", marks=not_yet), "int64", param("bool", marks=not_yet)],
+    ["uint8", "int32", "int64", "bool"],
 )
 def test_labels_may_be_integers_of_any_kind(kind: str) -> None:
     x = np.random.default_rng(0).random((20, N_INPUTS), np.float32)
@@ -93,7 +90,6 @@ def test_labels_may_be_integers_of_any_kind(kind: str) -> None:
     assert result.test is not None and result.test.accuracies is not None
 
 
-@mark.xfail(strict=True, reason="double precision stays, and the network's weights are single")
 def test_arrays_may_be_in_double_precision() -> None:
     random = np.random.default_rng(0)
     arrays = random.random((20, N_INPUTS)), random.random(20)

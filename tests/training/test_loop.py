@@ -99,7 +99,6 @@ RUNS = [
 BATCH_NORM = param(
     of_batch_norms,
     id="batch normalisation",
-    marks=mark.xfail(strict=True, reason="trying whether runs can be batched moves statistics"),
 )
 
 
@@ -158,7 +157,6 @@ def with_dropout_inside() -> nn.Module:
     return nn.Sequential(nn.Dropout(0.5), nn.Linear(N_INPUTS, 4))
 
 
-@mark.xfail(strict=True, reason="draws beside those of gates and heads are torch's own")
 @mark.parametrize(
     "build",
     [
@@ -190,7 +188,6 @@ def test_training_leaves_the_network_it_was_given() -> None:
     assert n_different(before, run.network.state_dict()) == 0
 
 
-@mark.xfail(strict=True, reason="a network in evaluation mode is trained in that mode")
 def test_a_network_in_evaluation_mode_is_trained_all_the_same() -> None:
     run = of_classes(0)
     expected = weights_of(run)
@@ -377,7 +374,6 @@ class Narrow(Line):
             Line(0),
             Narrow(1),
             id="fresh samples of different shapes",
-            marks=mark.xfail(strict=True, reason="fresh samples are not compared"),
         ),
     ],
 )

@@ -67,7 +67,6 @@ def assert_plain(runs: list[Run]) -> None:
             that_look_at_values,
             r"a component cannot be batched over runs \(.+\)",
             id="a component",
-            marks=mark.xfail(strict=True, reason="a second warning follows, from the recording"),
         ),
     ],
 )
@@ -88,7 +87,6 @@ def test_a_lone_run_of_any_kind_trains_in_silence(make: Callable[[int], Run]) ->
 
 
 @mark.usefixtures("double")
-@mark.xfail(strict=True, reason="the first run's losses are taken for all runs")
 def test_every_run_learns_from_its_own_losses() -> None:
     runs = [a_run(0), a_run(1, tasks=[replace(task, loss=absolute) for task in lines()])]
     with warns(UserWarning, match="Training one run at a time: "):
@@ -96,7 +94,6 @@ def test_every_run_learns_from_its_own_losses() -> None:
 
 
 @mark.usefixtures("double")
-@mark.xfail(strict=True, reason="a loss of one's own sees the constant of absent classes")
 @mark.parametrize("n_runs", [1, 2])
 def test_a_loss_of_ones_own_sees_no_class_that_a_task_does_not_have(n_runs: int) -> None:
     def build() -> MultiTaskNetwork:
@@ -109,7 +106,6 @@ def test_a_loss_of_ones_own_sees_no_class_that_a_task_does_not_have(n_runs: int)
 
 
 @mark.usefixtures("double")
-@mark.xfail(strict=True, reason="heads are padded though their tasks are Python numbers")
 def test_regressions_may_have_heads_of_different_widths() -> None:
     first, second = lines()
 

@@ -77,7 +77,6 @@ def test_tasks_have_the_names_of_their_heads(
             3,
             raises(ValueError, match=r"classes 1.*at least 4.*Found.*3"),
             id="fewer",
-            marks=mark.xfail(strict=True, reason="torch says that a target is out of bounds"),
         ),
     ],
 )

@@ -17,6 +17,7 @@ def are_linear(heads: Sequence[nn.Module]) -> TypeGuard[Sequence[nn.Linear]]:
         all(type(head) is nn.Linear for head in heads)
         and len({(head.in_features, head.bias is None) for head in heads}) == 1
         and len({p.requires_grad for head in heads for p in head.parameters()}) == 1
+        and len({id(head.weight) for head in heads}) == len(heads)
     )
 
 
@@ -43,11 +44,14 @@ class HeadTable(nn.Module):
         learns = first.weight.requires_grad
         self.weight = nn.Parameter(weight, requires_grad=learns)
         self.bias = None if bias is None else nn.Parameter(bias, requires_grad=learns)
-        self.is_padded = bool((padding != 0).any())
+        self.widths = [head.out_features for head in heads]
+        self.is_padded = len(set(self.widths)) > 1
         self.register_buffer("padding", padding)
 
     def forward(self, x: Tensor, task: int | Tensor) -> Tensor:
-        """Returns the outputs of a task's head, shape ``[B, width]``."""
+        """Returns the outputs of a task's head: ``[B, width]``, padded where a task is a tensor."""
         bias = None if self.bias is None else row(self.bias, task)
         y = torch.nn.functional.linear(x, row(self.weight, task), bias)
+        if isinstance(task, int):
+            return y[..., : self.widths[task]]
         return y + row(self.padding, task) if self.is_padded else y

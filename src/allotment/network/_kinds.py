@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
-_MODULE_STATE = {"_parameters", "_buffers", "_modules", "training"}
+# Compared on their own, or of no account for what a module computes.
+_MODULE_STATE = {"_parameters", "_buffers", "_modules", "training", "_grouped_as"}
 
 
 def same_kind(a: nn.Module, b: nn.Module) -> bool:
@@ -17,10 +18,11 @@ def same_kind(a: nn.Module, b: nn.Module) -> bool:
         return False
     if not (_same_attributes(a, b) and _same_tensors(a, b)):
         return False
-    children_a, children_b = dict(a.named_children()), dict(b.named_children())
-    return children_a.keys() == children_b.keys() and all(
-        same_kind(child, children_b[name]) for name, child in children_a.items()
-    )
+    if a._modules.keys() != b._modules.keys():
+        return False
+    # Not `named_children`, which leaves out a child that stands in two places.
+    pairs = [(child, b._modules[name]) for name, child in a._modules.items()]
+    return all(x is y if x is None or y is None else same_kind(x, y) for x, y in pairs)
 
 
 def group_by_kind(modules: Sequence[nn.Module]) -> list[list[int]]:
@@ -31,11 +33,14 @@ def group_by_kind(modules: Sequence[nn.Module]) -> list[list[int]]:
     """
     groups: list[list[int]] = []
     shared = _shared_parameters(modules)
+
+    def can_stack(module: nn.Module) -> bool:
+        return not list(module.buffers()) and not shared & {id(p) for p in module.parameters()}
+
     for position, module in enumerate(modules):
-        can_stack = not list(module.buffers()) and not shared & {id(p) for p in module.parameters()}
         for group in groups:
             first = modules[group[0]]
-            if can_stack and not list(first.buffers()) and same_kind(first, module):
+            if can_stack(module) and can_stack(first) and same_kind(first, module):
                 group.append(position)
                 break
         else:
@@ -43,11 +48,19 @@ def group_by_kind(modules: Sequence[nn.Module]) -> list[list[int]]:
     return groups
 
 
+def has_shared_parameters(module: nn.Module) -> bool:
+    """Tells whether some parameter stands in two places of a module."""
+    n_places = len(list(module.named_parameters(remove_duplicate=False)))
+    return n_places != len(list(module.named_parameters()))
+
+
 def _shared_parameters(modules: Sequence[nn.Module]) -> set[int]:
     seen: set[int] = set()
     shared: set[int] = set()
     for module in modules:
         own = {id(parameter) for parameter in module.parameters()}
+        if has_shared_parameters(module):
+            shared |= own
         shared |= own & seen
         seen |= own
     return shared

@@ -45,19 +45,31 @@ class ModularLayer(nn.Module):
         self.components = nn.ModuleList(components)
         self.allocation = allocation
         self.names = list(names) if names else [type(c).__name__.lower() for c in components]
-        self.groups = group_by_kind(list(components))
         self.is_packed = False
+        self._find_groups()
 
     def forward(self, x: Tensor, task: int | Tensor, *, noise: Tensor | None = None) -> Tensor:
         """Returns the weighted sum of the components' outputs, shape ``[B, ...]``."""
         weights = self.allocation.weights(task, noise=noise)  # [C], already normalised
         if not self.training and not self.is_packed and isinstance(task, int):
             return self._only_what_is_used(x, weights)
+        if not self.is_packed and self._signature() != self._grouped_as:
+            self._find_groups()
         outputs = self._all_outputs(x)  # [C, B, ...], kind after kind
         order = [position for group in self.groups for position in group]
         if order != sorted(order):
             weights = weights[order]
         return (weights @ outputs.flatten(1)).view(outputs.shape[1:])
+
+    def _find_groups(self) -> None:
+        """Finds which components are of one kind, as they are now."""
+        self.groups = group_by_kind(list(self.components))
+        self._grouped_as = self._signature()
+
+    def _signature(self) -> list[object]:
+        """Returns what changes when a component is replaced, or frozen."""
+        identities: list[object] = [id(component) for component in self.components]
+        return identities + [parameter.requires_grad for parameter in self.components.parameters()]
 
     def _all_outputs(self, x: Tensor) -> Tensor:
         outputs = [self._group_outputs(i, group, x) for i, group in enumerate(self.groups)]
@@ -98,12 +110,15 @@ class ModularLayer(nn.Module):
     def packed(self) -> "ModularLayer":
         """Returns a copy in which each kind is one module, its parameters stacked ``[C, ...]``."""
         layer = deepcopy(self)
-        layer.components = nn.ModuleList(self._packed_group(group) for group in self.groups)
+        layer._find_groups()
+        groups = layer.groups
+        layer.components = nn.ModuleList(layer._packed_group(group) for group in groups)
         layer.is_packed = True
         return layer
 
     def _packed_group(self, group: list[int]) -> nn.Module:
-        module = deepcopy(self.components[group[0]])
+        """Returns a group's first component with the parameters of all, changed in place."""
+        module = self.components[group[0]]
         if len(group) == 1:
             return module
         for name, value in stack_parameters([self.components[i] for i in group]).items():

@@ -1,5 +1,6 @@
 """One network for several tasks."""
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -104,9 +105,12 @@ class MultiTaskNetwork(nn.Module):
             if task not in self.task_names:
                 raise ValueError(f"`task` should be one of {self.task_names}. Found {task!r}.")
             return self.task_names.index(task)
-        if isinstance(task, int) and not 0 <= task < self.n_tasks:
-            raise ValueError(f"`task` should be in 0 to {self.n_tasks - 1}. Found {task}.")
-        return task
+        if isinstance(task, Tensor):
+            return task
+        index = operator.index(task)  # NumPy's integers too
+        if not 0 <= index < self.n_tasks:
+            raise ValueError(f"`task` should be in 0 to {self.n_tasks - 1}. Found {index}.")
+        return index
 
     @property
     def modular_layers(self) -> list[ModularLayer]:

@@ -11,6 +11,7 @@ from typing import NamedTuple
 from torch import Tensor, nn
 
 from ._heads import HeadTable, are_linear
+from ._kinds import group_by_kind, has_shared_parameters
 from ._layer import ModularLayer
 from ._multitask import MultiTaskNetwork
 
@@ -31,7 +32,13 @@ class Place(NamedTuple):
 
 
 def pack(network: MultiTaskNetwork) -> MultiTaskNetwork:
-    """Returns a copy of ``network`` in packed form, sharing no tensor with it."""
+    """Returns a copy of ``network`` in packed form, sharing no tensor with it.
+
+    A network in which a parameter stands in two places is copied as it is: stacking would give
+    each place a parameter of its own.
+    """
+    if has_shared_parameters(network):
+        return deepcopy(network)
     packed = copy(network)
     packed._modules = dict(network._modules)
     packed.stem = deepcopy(network.stem)
@@ -46,6 +53,8 @@ def pack(network: MultiTaskNetwork) -> MultiTaskNetwork:
 
 def places(network: MultiTaskNetwork) -> dict[str, Place]:
     """Returns where each entry of ``network.state_dict()`` lies in the packed state."""
+    if has_shared_parameters(network):
+        return _places_of_shared(network)
     found = {name: Place(name) for name in network.state_dict()}
     for index, layer in enumerate(network.layers):
         if isinstance(layer, ModularLayer):
@@ -58,9 +67,19 @@ def places(network: MultiTaskNetwork) -> dict[str, Place]:
     return found
 
 
+def _places_of_shared(network: MultiTaskNetwork) -> dict[str, Place]:
+    """Returns for each name the first name of the same parameter."""
+    firsts = {id(parameter): name for name, parameter in network.named_parameters()}
+    everywhere = dict(network.named_parameters(remove_duplicate=False))
+    return {
+        name: Place(firsts[id(everywhere[name])] if name in everywhere else name)
+        for name in network.state_dict()
+    }
+
+
 def _component_places(prefix: str, layer: ModularLayer) -> dict[str, Place]:
     found = {}
-    for index, group in enumerate(layer.groups):
+    for index, group in enumerate(group_by_kind(list(layer.components))):
         for position, member in enumerate(group):
             for name in layer.components[member].state_dict():
                 found[f"{prefix}.{member}.{name}"] = Place(

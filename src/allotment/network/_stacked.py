@@ -43,19 +43,23 @@ def stack_parameters(modules: Sequence[nn.Module]) -> dict[str, Tensor]:
 
 def stacked_forward(module: nn.Module, stacked: Stacked, x: Tensor, n_stacked: int) -> Tensor:
     """Returns what ``C`` modules of the kind of ``module`` make of ``x``, ``[C, B, ...]``."""
-    y, is_stacked = _forward(module, stacked, x, False)
+    y, is_stacked = _forward(module, stacked, x, False, n_stacked)
     return y if is_stacked else y.expand(n_stacked, *y.shape)
 
 
 def _forward(
-    module: nn.Module, stacked: Stacked, x: Tensor, is_stacked: bool
+    module: nn.Module, stacked: Stacked, x: Tensor, is_stacked: bool, n_stacked: int
 ) -> tuple[Tensor, bool]:
     """Returns the output, and whether it has a component dimension in front yet."""
-    if isinstance(module, _ELEMENTWISE):
+    if type(module) in _ELEMENTWISE:
         return module(x), is_stacked
+    if isinstance(module, nn.modules.dropout._DropoutNd):
+        # Each component draws for itself, as it would alone.
+        return module(x if is_stacked else x.expand(n_stacked, *x.shape)), True
     if type(module) is nn.Sequential:
-        for name, child in module.named_children():
-            x, is_stacked = _forward(child, _below(stacked, name), x, is_stacked)
+        for name, child in module._modules.items():  # a repeated child counts each time
+            assert child is not None
+            x, is_stacked = _forward(child, _below(stacked, name), x, is_stacked, n_stacked)
         return x, is_stacked
     if type(module) is nn.Linear and x.ndim == 2 + is_stacked:
         return _linear(stacked, x, is_stacked), True

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -49,7 +50,7 @@ class Split:
 
 def as_seen(inputs: Tensor, view: Tensor | None, scale: float) -> Tensor:
     """Returns stored inputs ``[N, ...]`` as floating point under a view."""
-    x = inputs if inputs.is_floating_point() else inputs.to(torch.get_default_dtype())
+    x = inputs.to(torch.get_default_dtype())
     x = x if scale == 1.0 else x * scale
     return x if view is None else x.flatten(1)[:, view].view(x.shape)
 
@@ -66,7 +67,8 @@ def as_split(value: Any) -> Split:
     """Returns a split from a pair of tensors or arrays, or from any map-style dataset."""
     if isinstance(value, Split):
         return value
-    if isinstance(value, tuple | list) and len(value) == 2:
+    is_pair = isinstance(value, tuple | list) and len(value) == 2
+    if is_pair and all(isinstance(part, Tensor | np.ndarray) for part in value):
         inputs, targets = (torch.as_tensor(part) for part in value)
         return Split(inputs, targets)
     return _from_dataset(value)

@@ -21,7 +21,7 @@ class Block:
     gates: Tensor  # [S, R, C], uniform
     dropout: Tensor | None  # [S, R, B, D], uniform
     rows: Tensor | None = None  # [S, R, B], rows of the store
-    views: Tensor | None = None  # [S, R], views of the store
+    kinds: Tensor | None = None  # [S, R], kinds of the store
     inputs: Tensor | None = None  # [S, R, B, ...], fresh samples
     targets: Tensor | None = None  # [S, R, B, ...]
 
@@ -70,7 +70,7 @@ class BlockMaker:
         )
         if self._store is not None:
             rows = torch.empty(batch_shape, dtype=torch.int64)
-            return replace(block, rows=rows, views=torch.empty(shape, dtype=torch.int64))
+            return replace(block, rows=rows, kinds=torch.empty(shape, dtype=torch.int64))
         x, y = _samples(self._runs[0], 0).draw(1, torch.Generator())
         inputs = x.new_empty(*batch_shape, *x.shape[1:])
         return replace(block, inputs=inputs, targets=y.new_empty(*batch_shape, *y.shape[1:]))
@@ -96,9 +96,9 @@ class BlockMaker:
         run = self._runs[r]
         shape = (ROUNDS_PER_BLOCK, self._batch_size)
         if self._store is not None:
-            assert block.rows is not None and block.views is not None
+            assert block.rows is not None and block.kinds is not None
             block.rows[steps, r] = self._task_rows(r, task, number).view(shape)
-            block.views[steps, r] = self._store.view(run.tasks[task].train)
+            block.kinds[steps, r] = self._store.kind(run.tasks[task].train)
             return
         assert block.inputs is not None and block.targets is not None
         generator = stream(run.seed, f"samples/{task}", number)

@@ -12,6 +12,8 @@ import torch
 from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from .._checks import first_line
+
 Gradients = Callable[[list[Tensor], Any], tuple[Tensor, list[Tensor]]]
 
 
@@ -26,8 +28,9 @@ def capture(gradients: Gradients, parameters: list[Tensor], batch: Any) -> Gradi
         # A plain function: the recorder miscounts the arguments of a bound method.
         graph = make_fx(lambda parameters, batch: gradients(parameters, batch))(parameters, batch)
     except Exception as error:  # whatever a user's component raises while it is recorded
-        reason = str(error).strip().splitlines()[0]
-        warnings.warn(f"Training without a recorded step, which is slower: {reason}", stacklevel=2)
+        warnings.warn(
+            f"Training without a recorded step, which is slower: {first_line(error)}", stacklevel=2
+        )
         return gradients
     graph.graph.eliminate_dead_code()
     graph.recompile()

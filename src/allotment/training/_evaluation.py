@@ -7,6 +7,7 @@ from torch import Tensor
 from torch.func import functional_call, vmap
 
 from .._progress import Evaluation
+from .._streams import torch_stream
 from ..tasks import Split, Task, as_seen
 from ._replicas import Replicas
 from ._run import Run
@@ -21,6 +22,13 @@ def evaluate(
     """Returns each run's evaluation, or None where some task lacks the split."""
     if any(task.split(split) is None for run in runs for task in run.tasks):
         return None
+    with torch_stream(runs[0].seed, f"evaluation/{split}", int(replicas.step)):
+        return _evaluations(runs, replicas, split, together)
+
+
+def _evaluations(
+    runs: Sequence[Run], replicas: Replicas, split: str, together: bool
+) -> list[Evaluation]:
     replicas.network.eval()
     shared = together and all(run.tasks is runs[0].tasks for run in runs)
     state = replicas.state()
@@ -61,7 +69,7 @@ def _scores(
             n_correct = (outputs.argmax(dim=1) == y).sum()
             return torch.stack([loss, n_correct.to(loss.dtype)])
 
-        total += vmap(one)(state).T if together else one(state).unsqueeze(1)
+        total += vmap(one, randomness="different")(state).T if together else one(state).unsqueeze(1)
     return total / len(examples)
 
 
@@ -71,5 +79,6 @@ def _batches(split: Split, replicas: Replicas) -> list[tuple[Tensor, Tensor]]:
     batches = []
     for part in rows.split(size):
         x = as_seen(split.inputs[part].to(replicas.device), split.view, split.scale)
-        batches.append((x, split.targets[part].to(replicas.device)))
+        y = split.targets[part].to(replicas.device)
+        batches.append((x, y if y.is_floating_point() else y.long()))
     return batches

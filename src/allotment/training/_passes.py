@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from .._checks import first_line
 from ..network import MultiTaskNetwork, Noise, convolutions_by_patches
 from ._charges import Budgets, Charges
 from ._replicas import Replicas
@@ -53,7 +55,7 @@ class Passes:
         self._budgets = Budgets(*(values.to(replicas.device) for values in charges.budgets))
         scope = runs[0].settings.budget_scope
         self._forward = _Forward(replicas.network, scope=scope, tells=charges.any)
-        self._losses = [task.loss_function for task in runs[0].tasks]
+        self._losses = [[task.loss_function for task in run.tasks] for run in runs]
         self._reason = _why_not_by_tensor(runs, replicas.network)
         self.by_tensor = not self._reason  # whether a task is a tensor, or a Python number
         self.together = len(runs) > 1 and self.by_tensor
@@ -69,7 +71,7 @@ class Passes:
             with convolutions_by_patches():
                 passes: tuple[Tensor, Tensor] = one(*arguments)
             return passes
-        results = [self._one(*arguments_of_run) for arguments_of_run in self._apart(arguments)]
+        results = [self._one(*one) for one in self._apart(arguments)]
         losses, penalties = zip(*results, strict=True)
         return torch.stack(losses), torch.stack(penalties)
 
@@ -78,8 +80,17 @@ class Passes:
         if self.together:
             self._reason = self._why_not_batched(batch)
             self.together = not self._reason
+        else:
+            with torch.no_grad():
+                self((), batch)  # a mistake in the network or its data is seen here, as it is
         if self._reason and self._replicas.n_runs > 1:
             warnings.warn(f"Training one run at a time: {self._reason}", stacklevel=2)
+
+    @property
+    def can_be_recorded(self) -> bool:
+        """Whether every pass is the same operations on other numbers, as far as is known."""
+        alone_by_choice = self._replicas.n_runs == 1 or self.together
+        return self.by_tensor and alone_by_choice and not self._replicas.keeps_statistics
 
     def _why_not_batched(self, batch: Batch) -> str:
         try:
@@ -89,7 +100,7 @@ class Passes:
             self.together = False
             with torch.no_grad():
                 self((), batch)  # an error that a lone run meets too is the user's to see
-            return f"a component cannot be batched over runs ({str(error).splitlines()[0]})"
+            return f"a component cannot be batched over runs ({first_line(error)})"
         return ""
 
     def _one(
@@ -100,9 +111,10 @@ class Passes:
         y: Tensor,
         noise: Noise,
         budgets: Budgets,
+        run: int = 0,
     ) -> tuple[Tensor, Tensor]:
         outputs, probabilities = functional_call(self._forward, state, (x, task, noise))
-        loss = self._losses[task if isinstance(task, int) else 0](outputs, y)
+        loss = self._losses[run][task if isinstance(task, int) else 0](outputs, y)
         if not self._charges.any:
             return loss, torch.zeros_like(loss)
         return loss, self._charges(probabilities, budgets, self._replicas.step)
@@ -120,6 +132,7 @@ class Passes:
                 y[run],
                 Noise(*(None if part is None else part[run] for part in noise)),
                 Budgets(*(part[run] for part in budgets)),
+                run,
             )
             for run in range(self._replicas.n_runs)
         ]
@@ -133,6 +146,6 @@ def _why_not_by_tensor(runs: Sequence[Run], network: MultiTaskNetwork) -> str:
     tasks = [task for run in runs for task in run.tasks]
     if len({task.loss_function for task in tasks}) > 1:
         return "tasks with different losses take the task as a Python number."
-    if heads is not None and heads.is_padded and not tasks[0].is_classification:
-        return "regression heads of different widths take the task as a Python number."
+    if heads is not None and heads.is_padded and tasks[0].loss_function is not F.cross_entropy:
+        return "heads of different widths, but for cross-entropy, take the task as a Python number."
     return ""

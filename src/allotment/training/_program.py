@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor
 
+from .._checks import first_line
+from .._streams import torch_stream
 from ..network import HeadTable, Noise
 from ..tasks import Split
 from ._blocks import Block, BlockMaker
@@ -24,6 +26,7 @@ class Program:
     def __init__(self, runs: Sequence[Run], device: torch.device) -> None:
         check_alike(runs)
         self.settings = runs[0].settings
+        self._seed = runs[0].seed  # of draws that modules make by themselves, such as dropout
         self.n_tasks = len(runs[0].tasks)
         self.replicas = Replicas([run.network for run in runs], device)
         network = self.replicas.network
@@ -40,11 +43,15 @@ class Program:
         )
         self._drawn = (0, self._blocks.make(0))
         first = self._drawn[1].to(device)
-        self.passes.check(self._batch(first, 0))
         self._losses_and_gradients: Gradients = self._eager
         self._graph: GraphSteps | None = None
-        if self.settings.capture and self.passes.by_tensor and not self.replicas.keeps_statistics:
-            self._capture(first)
+        # Trying and recording are passes too; what they move is put back.
+        untouched = self.replicas.snapshot()
+        with torch_stream(self._seed, "trial"):
+            self.passes.check(self._batch(first, 0))
+            if self.settings.capture and self.passes.can_be_recorded:
+                self._capture(first)
+        self.replicas.restore(untouched)
 
     def _capture(self, block: Block) -> None:
         if self.replicas.device.type == "cpu":
@@ -54,9 +61,9 @@ class Program:
         try:
             self._graph = GraphSteps(self._step, block, self.replicas, self._optimizer)
         except RuntimeError as error:
-            reason = str(error).strip().splitlines()[0]
             warnings.warn(
-                f"Training without a captured step, which is slower: {reason}", stacklevel=2
+                f"Training without a captured step, which is slower: {first_line(error)}",
+                stacklevel=2,
             )
 
     def steps(self, number: int, n_steps: int) -> tuple[Tensor, Tensor]:
@@ -67,10 +74,12 @@ class Program:
         tasks = block.tasks[:n_steps].clone()
         if self._graph is None:
             on_device = block.to(self.replicas.device)
-            return torch.stack([self._step(on_device, i) for i in range(n_steps)]), tasks
-        losses = self._graph(block, n_steps)
+            with torch_stream(self._seed, "modules", number):
+                losses = [self._step(on_device, index) for index in range(n_steps)]
+            return torch.stack(losses), tasks
+        replayed = self._graph(block, n_steps)
         self._drawn = (number + 1, self._blocks.make(number + 1))  # while the device works
-        return losses, tasks
+        return replayed, tasks
 
     def _step(self, block: Block, index: int | Tensor) -> Tensor:
         """Takes one optimizer step and returns each run's loss without penalties, ``[R]``."""
@@ -95,8 +104,8 @@ class Program:
         if self._store is None:
             assert block.inputs is not None and block.targets is not None
             return Batch(tasks, _entry(block.inputs, index), _entry(block.targets, index), noise)
-        assert block.rows is not None and block.views is not None
-        x, y = self._store.fetch(_entry(block.rows, index), _entry(block.views, index))
+        assert block.rows is not None and block.kinds is not None
+        x, y = self._store.fetch(_entry(block.rows, index), _entry(block.kinds, index))
         return Batch(tasks, x, y, noise)
 
     def _optimizer_groups(self) -> Iterator[dict[str, object]]:
@@ -128,11 +137,14 @@ def _make_store(runs: Sequence[Run], device: torch.device) -> Store | None:
     """Returns the training examples on the device; None where every batch is drawn afresh."""
     sources = [task.train for run in runs for task in run.tasks]
     splits = [source for source in sources if isinstance(source, Split)]
-    if not splits:
-        return None
-    if len(splits) < len(sources) or not fit_together(splits):
+    if len(splits) == len(sources):
+        alike = fit_together(splits)
+    else:
+        drawn = [source.draw(1, torch.Generator()) for source in sources if source not in splits]
+        alike = not splits and len({(x.shape, x.dtype, y.shape, y.dtype) for x, y in drawn}) == 1
+    if not alike:
         raise ValueError(
             "The tasks of a network should have training examples of one shape and type, "
             "all arrays or all fresh samples. Found different ones."
         )
-    return Store(splits, device)
+    return Store(splits, device) if splits else None

@@ -34,7 +34,7 @@ class Replicas:
             )
         self.n_runs = len(networks)
         self.device = device
-        self.network = packed[0]
+        self.network = packed[0].train()
         self.step = torch.zeros((), dtype=torch.int64, device=device)
         for allocation in self._gumbel_allocations():
             allocation.n_draws = self.step  # one counter for all, since every step draws once
@@ -137,14 +137,17 @@ def _names_by_group(network: MultiTaskNetwork) -> dict[str, list[str]]:
     authors' code.
     """
     groups: dict[str, list[str]] = {group: [] for group in GROUPS}
+    unique = dict(network.named_parameters())  # a parameter in two places has its first name here
     for path, module in network.named_modules():
         for leaf, parameter in module.named_parameters(recurse=False):
             name = f"{path}.{leaf}" if path else leaf
+            if name not in unique:
+                continue
             if not parameter.requires_grad:
                 groups["frozen"].append(name)
             elif isinstance(module, Allocation):
                 groups["logits"].append(name)
-            elif leaf == "bias" and not isinstance(module, NORMALISATIONS):
+            elif "bias" in leaf and not isinstance(module, NORMALISATIONS):
                 groups["biases"].append(name)
             else:
                 groups["weights"].append(name)

@@ -1,6 +1,7 @@
 """The examples of all tasks on the training device, one copy of each array."""
 
 from collections.abc import Sequence
+from itertools import accumulate
 
 import torch
 from torch import Tensor
@@ -9,46 +10,65 @@ from ..tasks import Split, as_seen
 
 
 class Store:
-    """Arrays that splits refer to, laid one after another; a batch is fetched by row numbers."""
+    """Arrays that splits refer to, laid one after another; a batch is fetched by row numbers.
+
+    Splits with the same inputs share one copy of them, whatever their targets and views.
+    """
 
     def __init__(self, splits: Sequence[Split], device: torch.device) -> None:
-        pairs = {(id(split.inputs), id(split.targets)): split for split in splits}
-        self._starts: dict[tuple[int, int], int] = {}
-        start = 0
-        for key, split in pairs.items():
-            self._starts[key] = start
-            start += len(split.inputs)
-        arrays = list(pairs.values())
-        self.inputs = _joined([split.inputs for split in arrays]).to(device)
-        self.targets = _joined([split.targets for split in arrays]).to(device)
+        inputs = {id(split.inputs): split.inputs for split in splits}
+        targets = {id(split.targets): split.targets for split in splits}
+        self._input_starts = _starts(inputs)
+        self._target_starts = _starts(targets)
+        self.inputs = _joined(list(inputs.values())).to(device)
+        self.targets = _joined(list(targets.values())).to(device)
+        if not self.targets.is_floating_point():
+            self.targets = self.targets.long()  # the one integer type that losses take
         self.scale = splits[0].scale
-        views = {id(split.view): split.view for split in splits if split.view is not None}
-        self._view_numbers = {key: number + 1 for number, key in enumerate(views)}
-        self._views: Tensor | None = None
-        if views:
-            as_it_is = torch.arange(self.inputs[0].numel())
-            self._views = torch.stack([as_it_is, *views.values()]).to(device)  # [V, numbers]
+        as_it_is = torch.arange(self.inputs[0].numel())
+        views = {id(None): as_it_is} | {id(s.view): s.view for s in splits if s.view is not None}
+        self._views = torch.stack(list(views.values())).to(device) if len(views) > 1 else None
+        # A kind is what a batch needs beside its rows: a view, and how far targets lie from inputs.
+        view_numbers = {key: number for number, key in enumerate(views)}
+        kinds = {
+            self._kind(split): (view_numbers[id(split.view)], self._offset(split))
+            for split in splits
+        }
+        self._kind_numbers = {key: number for number, key in enumerate(kinds)}
+        self._kinds = torch.tensor(list(kinds.values()), device=device)  # [K, 2]
+
+    @staticmethod
+    def _kind(split: Split) -> tuple[int, int, int]:
+        return id(split.inputs), id(split.targets), id(split.view)
+
+    def _offset(self, split: Split) -> int:
+        return self._target_starts[id(split.targets)] - self._input_starts[id(split.inputs)]
 
     def rows(self, split: Split) -> Tensor:
         """Returns the numbers of a split's rows here."""
-        start = self._starts[id(split.inputs), id(split.targets)]
         rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
-        return rows + start
+        return rows + self._input_starts[id(split.inputs)]
 
-    def view(self, split: Split) -> int:
-        """Returns the number of a split's view here; 0 is the view that changes nothing."""
-        return self._view_numbers.get(id(split.view), 0)
+    def kind(self, split: Split) -> int:
+        """Returns the number under which a split's view and targets are known here."""
+        return self._kind_numbers[self._kind(split)]
 
-    def fetch(self, rows: Tensor, views: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns inputs ``[R, B, ...]`` and targets of rows ``[R, B]`` under views ``[R]``."""
-        flat = rows.flatten()
-        x = as_seen(self.inputs.index_select(0, flat), None, self.scale)
+    def fetch(self, rows: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns inputs ``[R, B, ...]`` and targets of rows ``[R, B]`` of kinds ``[R]``."""
+        x = as_seen(self.inputs.index_select(0, rows.flatten()), None, self.scale)
+        views, offsets = self._kinds.index_select(0, kinds).unbind(1)  # [R] each
         if self._views is not None:
             view = self._views.index_select(0, views)  # [R, numbers]
             numbers = x.view(*rows.shape, -1)
             x = numbers.gather(2, view.unsqueeze(1).expand(numbers.shape))
-        y = self.targets.index_select(0, flat)
+        y = self.targets.index_select(0, (rows + offsets.unsqueeze(1)).flatten())
         return x.view(*rows.shape, *self.inputs.shape[1:]), y.view(*rows.shape, *y.shape[1:])
+
+
+def _starts(arrays: dict[int, Tensor]) -> dict[int, int]:
+    """Returns where each array starts when they are laid one after another."""
+    lengths = [len(array) for array in arrays.values()]
+    return dict(zip(arrays, accumulate(lengths, initial=0), strict=False))
 
 
 def fit_together(splits: Sequence[Split]) -> bool:

@@ -49,7 +49,6 @@ def not_a_multiple(found: str) -> AbstractContextManager[object]:
             0,
             2,
             raises(ValueError, match=r"`n_tasks` should be at least 1\. Found `n_tasks = 0`"),
-            marks=mark.xfail(strict=True, reason="NoSharing(0, C) divides by zero"),
         ),
     ],
 )

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..._checks import check_choice
+from ..._checks import check_at_least, check_choice
 from ._base import Allocation, row
 
 REDUCTIONS = ("sum", "mean")
@@ -64,6 +64,7 @@ class NoSharing(_Table):
     """Each task has its own components: ``C / T`` consecutive ones (paper, Section II)."""
 
     def __init__(self, n_tasks: int, n_components: int, *, reduce: str = "mean") -> None:
+        check_at_least("n_tasks", n_tasks, 1)
         if n_components % n_tasks:
             raise ValueError(
                 "`n_components` should be a multiple of `n_tasks` when nothing is shared. "
