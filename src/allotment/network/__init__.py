@@ -35,7 +35,6 @@ from ._penalties import budget_penalty as budget_penalty
 from ._penalties import connection_penalty as connection_penalty
 from ._penalties import disconnect_penalty as disconnect_penalty
 from ._penalties import entropy_penalty as entropy_penalty
-from ._stacked import convolutions_by_patches as convolutions_by_patches
 from .allocation import Allocation as Allocation
 from .allocation import FixedMatrix as FixedMatrix
 from .allocation import GumbelMatrix as GumbelMatrix

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from .._checks import first_line
-from ..network import MultiTaskNetwork, Noise, convolutions_by_patches
+from ..network import MultiTaskNetwork, Noise
 from ._charges import Budgets, Charges
 from ._replicas import Replicas
 from ._run import Run
@@ -68,8 +68,7 @@ class Passes:
             one = vmap(
                 self._one, in_dims=(0, 0, 0, 0, Noise(*noise_dims), 0), randomness="different"
             )
-            with convolutions_by_patches():
-                passes: tuple[Tensor, Tensor] = one(*arguments)
+            passes: tuple[Tensor, Tensor] = one(*arguments)
             return passes
         results = [self._one(*one) for one in self._apart(arguments)]
         losses, penalties = zip(*results, strict=True)
