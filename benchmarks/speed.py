@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +99,13 @@ def _rounds(loop: Iterator[torch.Tensor], n: int) -> float:
     return float(torch.stack([next(loop) for _ in range(n)]).mean())
 
 
-def ours(name: str, n_runs: int, data: Path | None, device: torch.device) -> Contestant:
+def ours(
+    name: str, n_runs: int, data: Path | None, device: torch.device, *, compiled: bool = False
+) -> Contestant:
     """Returns runs of a benchmark that train together in allotment's own loop."""
     experiment = EXPERIMENTS[name]
+    training = replace(experiment.training, compile=compiled)
+    experiment = replace(experiment, training=training)
     launch = Launch(
         experiment=experiment,
         methods=(experiment.method(METHOD),),
@@ -113,26 +117,33 @@ def ours(name: str, n_runs: int, data: Path | None, device: torch.device) -> Con
     (cohort,) = cohorts(launch)
     turns = train(cohort.runs, device=device, n_last_rounds=experiment.n_last_rounds)
     label = "allotment, one run" if n_runs == 1 else f"allotment, {n_runs} runs together"
+    label += ", compiled" if compiled else ""
     most_turns = experiment.training.rounds // ROUNDS_PER_BLOCK
     return Contestant(label, n_runs, turns, ROUNDS_PER_BLOCK, most_turns)
 
 
 def measure(
     name: str,
-    n_runs: int,
+    n_runs: Sequence[int],
     *,
     device: torch.device,
+    compiled: bool = False,
     data: Path | None = None,
     n_segments: int = 7,
     seconds: float = 1.0,
     command: str = "",
 ) -> SpeedRecord:
-    """Returns how long a step of one run takes in the plain loop, in one run, in ``n_runs``."""
+    """Returns how long a step of one run takes in the plain loop and in ``n_runs`` together.
+
+    ``compiled`` measures each number of runs a second time, with its step compiled.
+    """
+    if device.type == "cuda":
+        torch.set_float32_matmul_precision("high")  # TF32, for the plain loop and for ours
     environment = describe_environment(device_name(str(device)))
     contestants = [
         reference(name, data, device),
-        ours(name, 1, data, device),
-        *([ours(name, n_runs, data, device)] if n_runs > 1 else []),
+        *(ours(name, n, data, device) for n in n_runs),
+        *(ours(name, n, data, device, compiled=True) for n in n_runs if compiled),
     ]
     for contestant in contestants:
         contestant.warm_up(seconds, n_segments)
@@ -180,15 +191,18 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Returns the options of the command line."""
     parser = argparse.ArgumentParser(description="Measures training beside a plain loop.")
     parser.add_argument("benchmark", choices=BENCHMARKS)
-    parser.add_argument("--runs", type=int, metavar="N", help="together; default: as declared")
+    parser.add_argument(
+        "--runs", type=int, nargs="+", metavar="N", help="together; default: 1 and as declared"
+    )
+    parser.add_argument("--compile", action="store_true", help="measure compiled steps too")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--segments", type=int, default=7, metavar="N", help="of each, in turns")
     parser.add_argument("--seconds", type=float, default=1.0, help="about so long is a segment")
     parser.add_argument("--data-dir", type=Path, metavar="DIR", help="default: $ALLOTMENT_DATA")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a record of it")
     options = parser.parse_args(arguments)
-    options.runs = options.runs or EXPERIMENTS[options.benchmark].n_runs
-    if min(options.runs, options.segments) < 1 or options.seconds <= 0:
+    options.runs = options.runs or [1, EXPERIMENTS[options.benchmark].n_runs]
+    if min(*options.runs, options.segments) < 1 or options.seconds <= 0:
         parser.error("`--runs` and `--segments` should be at least 1 and `--seconds` above 0.")
     if options.device == "cuda" and not torch.cuda.is_available():
         parser.error("`--device` should be one that is here. Found 'cuda', but no CUDA device.")
@@ -206,6 +220,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.benchmark,
             options.runs,
             device=torch.device(options.device),
+            compiled=options.compile,
             data=data,
             n_segments=options.segments,
             seconds=options.seconds,

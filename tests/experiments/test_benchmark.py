@@ -48,9 +48,9 @@ def test_a_benchmark_leaves_a_record_that_becomes_a_table(
     monkeypatch.setattr(speed, "N_WARM_UP", 1)
     (make_small_mnist(tmp_path / "data", monkeypatch) / "mnist.npz").unlink()  # it makes its own
     path = tmp_path / "speed" / f"{name}.json"
-    few = ["--runs", "2", "--segments", "1", "--seconds", "0.01"]
+    few = ["--runs", "1", "2", "--segments", "1", "--seconds", "0.01"]
     assert speed.main([name, *few, "--data-dir", str(tmp_path), "--json", str(path)]) == 0
     record: SpeedRecord = read_speed(path)
-    assert record.command.startswith(f"python benchmarks/speed.py {name} --runs 2")
+    assert record.command.startswith(f"python benchmarks/speed.py {name} --runs 1 2")
     assert [(t.n_runs, len(t.milliseconds)) for t in record.timings] == [(1, 1), (1, 1), (2, 1)]
     assert "| allotment, 2 runs together |" in speed_table(path.parent)

@@ -17,27 +17,33 @@ from .._checks import first_line
 Gradients = Callable[[list[Tensor], Any], tuple[Tensor, list[Tensor]]]
 
 
-def capture(gradients: Gradients, parameters: list[Tensor], batch: Any) -> Gradients:
+def capture(
+    gradients: Gradients, parameters: list[Tensor], batch: Any, *, compiled: bool = False
+) -> Gradients:
     """Returns a function that replays what ``gradients`` does for a batch of this shape.
 
-    Tensors that it reads beside its arguments are read anew at each call. Where it cannot be
-    recorded, for instance because a component looks at values to decide what to do, it is
-    returned as it is, with a warning that says why.
+    Tensors that it reads beside its arguments are read anew at each call. ``compiled`` has torch
+    fuse the operations, which takes a minute or so once. Where it cannot be recorded, for
+    instance because a component looks at values to decide what to do, it is returned as it is,
+    with a warning that says why.
     """
     try:
         # A plain function: the recorder miscounts the arguments of a bound method.
         graph = make_fx(lambda parameters, batch: gradients(parameters, batch))(parameters, batch)
+        graph.graph.eliminate_dead_code()
+        graph.recompile()
+        recorded = torch.compile(graph, dynamic=False) if compiled else graph
+        with torch.no_grad():
+            recorded(parameters, batch)  # compilation happens at the first call
     except Exception as error:  # whatever a user's component raises while it is recorded
         warnings.warn(
             f"Training without a recorded step, which is slower: {first_line(error)}", stacklevel=2
         )
         return gradients
-    graph.graph.eliminate_dead_code()
-    graph.recompile()
 
     def replay(parameters: list[Tensor], batch: Any) -> tuple[Tensor, list[Tensor]]:
         with torch.no_grad():
-            result: tuple[Tensor, list[Tensor]] = graph(parameters, batch)
+            result: tuple[Tensor, list[Tensor]] = recorded(parameters, batch)
             return result
 
     return replay

@@ -54,9 +54,13 @@ class Program:
         self.replicas.restore(untouched)
 
     def _capture(self, block: Block) -> None:
-        if self.replicas.device.type == "cpu":
+        compiled, on_cpu = self.settings.compile, self.replicas.device.type == "cpu"
+        if on_cpu or compiled:
             batch = self._batch(block, 0)
-            self._losses_and_gradients = capture(self._eager, self._learnt, batch)
+            self._losses_and_gradients = capture(
+                self._eager, self._learnt, batch, compiled=compiled
+            )
+        if on_cpu:
             return
         try:
             self._graph = GraphSteps(self._step, block, self.replicas, self._optimizer)

@@ -26,6 +26,7 @@ class TrainingSettings:
     disconnect_weight: float = 0.0
     evaluate_every: int | None = None  # rounds between looks at the validation split
     capture: bool = True  # record the step once and replay it; Python in a component runs once then
+    compile: bool = False  # fuse the recorded step's operations: faster after a minute of warm-up
     keep_best: bool = True  # with `evaluate_every`: keep the weights that did best on validation
 
     def __post_init__(self) -> None:
