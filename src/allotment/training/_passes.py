@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.utils.flop_counter import FlopCounterMode
 
 from .._checks import first_line
 from ..network import MultiTaskNetwork, Noise
@@ -59,6 +60,7 @@ class Passes:
         self._reason = _why_not_by_tensor(runs, replicas.network)
         self.by_tensor = not self._reason  # whether a task is a tensor, or a Python number
         self.together = len(runs) > 1 and self.by_tensor
+        self.n_operations = 0  # floating-point operations of a pass of all runs
 
     def __call__(self, learnt: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns each run's loss and penalties, ``[R]`` and ``[R]``."""
@@ -76,6 +78,11 @@ class Passes:
 
     def check(self, batch: Batch) -> None:
         """Tries whether the runs can be computed as one, and warns where they cannot."""
+        with FlopCounterMode(display=False) as counter:
+            self._try(batch)
+        self.n_operations = counter.get_total_flops()
+
+    def _try(self, batch: Batch) -> None:
         if self.together:
             self._reason = self._why_not_batched(batch)
             self.together = not self._reason
