@@ -70,7 +70,7 @@ def timing_table(record: SpeedRecord) -> Table:
     rows = [
         (
             timing.label,
-            _spread(timing.milliseconds, 2),
+            _spread(timing.milliseconds, 2 if median(timing.milliseconds) >= 0.1 else 4),
             _spread(record.ratios(timing), 1) if place else NOTHING,
             f"{timing.warm_up_seconds:.1f} s",
         )
