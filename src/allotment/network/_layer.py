@@ -58,7 +58,9 @@ class ModularLayer(nn.Module):
         outputs = self._all_outputs(x)  # [C, B, ...], kind after kind
         order = [position for group in self.groups for position in group]
         if order != sorted(order):
-            weights = weights[order]
+            # Not `weights[order]`: a list of positions would travel to the device in every pass.
+            parts = weights.unbind(0)
+            weights = torch.stack([parts[position] for position in order])
         return (weights @ outputs.flatten(1)).view(outputs.shape[1:])
 
     def _find_groups(self) -> None:

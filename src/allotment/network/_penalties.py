@@ -5,6 +5,7 @@ side (the authors' code), or all of them ``[T, C]`` (the paper's text).
 """
 
 from collections.abc import Sequence
+from functools import reduce
 
 import torch
 from torch import Tensor
@@ -67,5 +68,7 @@ def disconnect_penalty(
     probabilities: Tensor, layer_sizes: Sequence[int], *, weight: float | Tensor = 1.0
 ) -> Tensor:
     """Charges for the probability, in each layer, that no gate is open; summed over layers."""
-    shut = [layer.prod(dim=-1) for layer in (1 - probabilities).split(list(layer_sizes), dim=-1)]
+    # Gate by gate: the gradient of `prod` makes the host wait for the device.
+    layers = (1 - probabilities).split(list(layer_sizes), dim=-1)
+    shut = [reduce(torch.mul, layer.unbind(-1)) for layer in layers]
     return weight * torch.stack(shut).sum(dim=0).mean()
