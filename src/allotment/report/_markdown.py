@@ -65,7 +65,7 @@ def _provenance_text(part: Section) -> str:
     lines = [
         "Command: " + "; ".join(f"`{command}`" for command in found.commands),
         f"Device: {'; '.join(found.devices)}",
-        f"Runs: {found.runs}",
+        f"Runs: {found.runs}, trained in {found.time}",
         f"Commit: {'; '.join(found.commits)} ({'; '.join(found.versions)})",
         found.note,
     ]

@@ -17,6 +17,7 @@ class Provenance:
     """The launches behind a table: how many runs each command, device and commit gave."""
 
     runs: str
+    time: str  # wall-clock time of all programs
     commands: tuple[str, ...]
     devices: tuple[str, ...]
     commits: tuple[str, ...]
@@ -30,6 +31,7 @@ def provenance(part: Section) -> Provenance:
     rows = [runs for _, runs in part.rows if runs]
     return Provenance(
         runs=f"{len(records)} in {len(rows)} of {len(part.rows)} rows, {_rounds(records)}",
+        time=_time(records),
         commands=_counted(record.header.command for record in records),
         devices=_counted(record.environment.device for record in records),
         commits=_counted(record.environment.short_commit for record in records),
@@ -41,6 +43,12 @@ def provenance(part: Section) -> Provenance:
 def _rounds(records: Sequence[RunRecord]) -> str:
     lengths = sorted({record.outcome.rounds for record in records})
     return f"each of {' or '.join(f'{n:,}' for n in lengths)} rounds"
+
+
+def _time(records: Sequence[RunRecord]) -> str:
+    """Returns the time of all programs; runs that trained together tell the same time."""
+    seconds = sum({record.outcome.seconds for record in records})
+    return f"{seconds:.0f} s" if seconds < 300 else f"{seconds / 60:.0f} min"
 
 
 def _versions(record: RunRecord) -> str:
