@@ -85,7 +85,7 @@ def resolve_device(name: str) -> str:
 
 def print_results(console: Console, experiment: Experiment, folders: list[Path]) -> None:
     """Prints what runs show, in words and as a table."""
-    from ..report import result_table, words  # here, since figures take long to import
+    from ..report import brief_table, words  # here, since figures take long to import
 
     records = [read_run(folder) for folder in folders]
     expectation = experiment.expectation()
@@ -93,7 +93,7 @@ def print_results(console: Console, experiment: Experiment, folders: list[Path])
     for sentence in words(records, expectation):
         say(console, f"- {sentence}")
     console.print()
-    console.print(rich_table(result_table(records, expectation)))
+    console.print(rich_table(brief_table(records, expectation)))
 
 
 def say(console: Console, text: str) -> None:
@@ -103,7 +103,9 @@ def say(console: Console, text: str) -> None:
 
 def rich_table(table: "Table") -> RichTable:
     """Returns a table of the report for the terminal."""
-    shown = RichTable(*table.head, box=None, pad_edge=False)
+    shown = RichTable(box=None, pad_edge=False)
+    for name in table.head:
+        shown.add_column(name, no_wrap=name == "Method")
     for row in table.rows:
         shown.add_row(*row)
     return shown

@@ -35,5 +35,6 @@ from ._speed import read_speed as read_speed
 from ._speed import speed_table as speed_table
 from ._speed import timing_table as timing_table
 from ._tables import Table as Table
+from ._tables import brief_table as brief_table
 from ._tables import result_table as result_table
 from ._words import words as words

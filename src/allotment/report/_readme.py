@@ -7,7 +7,7 @@ from allotment.records import RunRecord
 from ._expectation import Expectation
 from ._markdown import markdown_table
 from ._section import Section, sections
-from ._tables import Table, section_table
+from ._tables import short_table
 
 
 def readme_results(records: Sequence[RunRecord], expectations: Sequence[Expectation]) -> str:
@@ -34,15 +34,6 @@ def with_block(text: str, name: str, content: str) -> str:
 def _short(part: Section) -> str:
     expectation = part.expectation
     place = f" ({expectation.place})" if expectation.place else ""
-    return f"**{expectation.title}**{place}\n\n{markdown_table(_few_columns(part))}"
-
-
-def _few_columns(part: Section) -> Table:
-    """Returns a section's table without its columns on intervals, gates and failures."""
-    table = section_table(part)
-    wanted = ("Condition", "Method", "Paper", "Ours", "Found")
-    places = [place for place, name in enumerate(table.head) if name.startswith(wanted)]
-    return Table(
-        head=tuple(table.head[place] for place in places),
-        rows=tuple(tuple(row[place] for place in places) for row in table.rows),
+    return (
+        f"**{expectation.title}**{place}\n\n{markdown_table(short_table(part, ('Paper', 'Found')))}"
     )

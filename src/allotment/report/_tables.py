@@ -40,6 +40,24 @@ def section_table(part: Section) -> Table:
     )
 
 
+def brief_table(records: Sequence[RunRecord], expectation: Expectation) -> Table:
+    """Returns the table with what fits a terminal: each method, its number, gates, structure."""
+    part = section(records, expectation)
+    has_paper = any(row.paper for row, _ in part.rows)
+    return short_table(part, (*(["Paper"] if has_paper else []), "Gates open", "Found"))
+
+
+def short_table(part: Section, wanted: tuple[str, ...]) -> Table:
+    """Returns a section's table with its methods, our numbers, and the ``wanted`` columns."""
+    table = section_table(part)
+    names = ("Condition", "Method", "Ours", *wanted)
+    places = [place for place, name in enumerate(table.head) if name.startswith(names)]
+    return Table(
+        head=tuple(table.head[place] for place in places),
+        rows=tuple(tuple(row[place] for place in places) for row in table.rows),
+    )
+
+
 def interval_text(value: Estimate, joint: str = " to ") -> str:
     """Returns the ends of the 90 % interval of a mean, or that there is none."""
     if value.n < 2:
