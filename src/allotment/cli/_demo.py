@@ -5,6 +5,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+import torch
 from rich.console import Console
 
 from ..experiments import EXPERIMENTS, Launch, run_launch
@@ -29,6 +30,7 @@ def demo(options: Namespace) -> int:
     """Trains two small experiments, says what was learnt, and leaves a report."""
     out: Path = options.out or _next_folder()
     console = Console()
+    torch.set_num_threads(1)  # small programs: others on the machine then cost the demo little
     for number, (name, introduction) in enumerate(INTRODUCTIONS.items(), start=1):
         n_runs, rounds = SIZES[name]
         declared = EXPERIMENTS[name]
