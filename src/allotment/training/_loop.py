@@ -13,7 +13,6 @@ from ._evaluation import evaluate
 from ._program import Program
 from ._run import Run
 from ._settings import ROUNDS_PER_BLOCK
-from ._threads import threads_for
 from ._tracker import N_POINTS, Tracker
 
 
@@ -34,13 +33,6 @@ def train(
     """Trains runs together, and yields what they do, one block of rounds after another."""
     started = time.perf_counter()
     program = Program(runs, torch.device(device))
-    with threads_for(program.passes.n_operations):
-        yield from _train(runs, program, n_last_rounds, started)
-
-
-def _train(
-    runs: Sequence[Run], program: Program, n_last_rounds: int, started: float
-) -> Iterator[Progress]:
     settings, replicas = program.settings, program.replicas
     tracker = Tracker(replicas, program.n_tasks, n_last_rounds)
     best = Best(replicas)

@@ -18,6 +18,7 @@ from ._passes import Batch, Passes
 from ._replicas import Replicas
 from ._run import Run, check_alike
 from ._store import Store, fit_together
+from ._threads import threads_for
 
 
 class Program:
@@ -78,7 +79,7 @@ class Program:
         tasks = block.tasks[:n_steps].clone()
         if self._graph is None:
             on_device = block.to(self.replicas.device)
-            with torch_stream(self._seed, "modules", number):
+            with torch_stream(self._seed, "modules", number), threads_for(self.passes.n_operations):
                 losses = [self._step(on_device, index) for index in range(n_steps)]
             return torch.stack(losses), tasks
         replayed = self._graph(block, n_steps)
