@@ -209,6 +209,16 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def recorded_command(arguments: Sequence[str]) -> str:
+    """Returns the command for the record, without the options that say where files lie."""
+    kept = list(arguments)
+    for option in ("--data-dir", "--json"):
+        if option in kept:
+            place = kept.index(option)
+            del kept[place : place + 2]
+    return shlex.join(["python", "benchmarks/speed.py", *kept])
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures one benchmark, prints its table, and writes its record if asked to."""
     options = parse(arguments)
@@ -224,7 +234,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             data=data,
             n_segments=options.segments,
             seconds=options.seconds,
-            command=shlex.join(["python", "benchmarks/speed.py", *(arguments or sys.argv[1:])]),
+            command=recorded_command(arguments or sys.argv[1:]),
         )
     table = timing_table(record)
     shown = RichTable(*table.head, box=None, pad_edge=False)
