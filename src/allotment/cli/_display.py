@@ -11,7 +11,6 @@ from rich.progress import (
     Progress,
     TaskID,
     TextColumn,
-    TimeElapsedColumn,
     TimeRemainingColumn,
 )
 
@@ -28,13 +27,11 @@ class Display:
         self._console = console
         self._live = console.is_terminal
         self._bars = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
+            BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TextColumn("rounds  loss {task.fields[loss]}  open {task.fields[open]}"),
-            TimeElapsedColumn(),
-            TextColumn("left"),
+            TextColumn("rounds  loss {task.fields[loss]}  open {task.fields[open]} "),
             TimeRemainingColumn(),
+            TextColumn("left"),
             console=console,
             disable=not self._live,
         )
@@ -76,10 +73,11 @@ class Display:
         self._cohort, self._started, self._lines = cohort, time.perf_counter(), 1
         n_runs = len(cohort.runs)
         text = f"{cohort.label} ({n_runs} {'run' if n_runs == 1 else 'runs'})"
+        self._bars.console.print(text, highlight=False)
         if self._live:
-            self._task = self._bars.add_task(text, total=n_rounds, loss="-", open="-")
-        else:
-            self._console.print(text, highlight=False)
+            if self._task is not None:
+                self._bars.remove_task(self._task)
+            self._task = self._bars.add_task("", total=n_rounds, loss="-", open="-")
 
     def _line(self, cohort: Cohort, done: int, n_rounds: int, loss: str) -> None:
         self._lines = done * N_LINES // n_rounds + 1

@@ -91,7 +91,7 @@ def print_results(console: Console, experiment: Experiment, folders: list[Path])
     expectation = experiment.expectation()
     console.print()
     for sentence in words(records, expectation):
-        say(console, f"- {sentence}")
+        console.print(f"- {sentence}", highlight=False, markup=False)
     console.print()
     console.print(rich_table(brief_table(records, expectation)))
 
