@@ -27,7 +27,9 @@ class SameConv2d(nn.Conv2d):
 
     def forward(self, x: Tensor) -> Tensor:
         """Returns the convolved images."""
-        return same_convolution(x, self.weight, self.bias, self.stride)
+        # In mixed precision kernels are short and biases are not.
+        bias = None if self.bias is None else self.bias.to(self.weight.dtype)
+        return same_convolution(x, self.weight, bias, self.stride)
 
 
 def same_convolution(

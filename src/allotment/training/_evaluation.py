@@ -9,6 +9,7 @@ from torch.func import functional_call, vmap
 from .._progress import Evaluation
 from .._streams import torch_stream
 from ..tasks import Split, Task, as_seen
+from ._precision import rounded, widened
 from ._replicas import Replicas
 from ._run import Run
 
@@ -63,7 +64,7 @@ def _scores(
     for x, y in _batches(examples, replicas):
 
         def one(state: dict[str, Tensor], x: Tensor = x, y: Tensor = y) -> Tensor:
-            outputs = functional_call(replicas.network, state, (x, index))
+            outputs = widened(functional_call(replicas.network, state, (x, index)))
             loss = task.loss_function(outputs, y) * len(y)
             if not task.is_classification:
                 return torch.stack([loss, torch.zeros_like(loss)])
@@ -81,5 +82,6 @@ def _batches(split: Split, replicas: Replicas) -> list[tuple[Tensor, Tensor]]:
     for part in rows.split(size):
         x = as_seen(split.inputs[part].to(replicas.device), split.view, split.scale)
         y = split.targets[part].to(replicas.device)
+        x = rounded(x, replicas.precision)
         batches.append((x, y if y.is_floating_point() else y.long()))
     return batches

@@ -14,6 +14,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from .._checks import first_line
 from ..network import MultiTaskNetwork, Noise, side_by_side
 from ._charges import Budgets, Charges
+from ._precision import rounded, widened
 from ._replicas import Replicas
 from ._run import Run
 
@@ -74,15 +75,15 @@ class Passes:
 
     def __call__(self, learnt: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns each run's losses and penalties, ``[R]`` each; ``[R, T]`` in a joint step."""
-        arguments = (self._replicas.state("network.", learnt), *batch, self._budgets)
         one = self._tasks_of_one if self._is_joint else self._one
         if self.together:
+            arguments = (self._replicas.state("network.", learnt), *batch, self._budgets)
             in_dims = (0, 0, 0, 0, _noise_dims(batch.noise), 0)
             passes: tuple[Tensor, Tensor] = vmap(one, in_dims=in_dims, randomness="different")(
                 *arguments
             )
             return passes
-        calls = [partial(one, *own) for own in self._apart(arguments)]
+        calls = [partial(one, *own) for own in self._apart(learnt, batch)]
         results = side_by_side(calls, [batch.inputs, batch.targets])
         losses, penalties = zip(*results, strict=True)
         return torch.stack(losses), torch.stack(penalties)
@@ -110,9 +111,8 @@ class Passes:
         return self.by_tensor and as_chosen and not self._replicas.keeps_statistics
 
     def _first_alone(self, batch: Batch) -> None:
-        arguments = (self._replicas.state("network."), *batch, self._budgets)
         one = self._tasks_of_one if self._is_joint else self._one
-        one(*self._apart(arguments)[0])
+        one(*self._apart((), batch)[0])
 
     def _why_not_batched(self, batch: Batch) -> str:
         try:
@@ -154,25 +154,26 @@ class Passes:
         budgets: Budgets,
         run: int = 0,
     ) -> tuple[Tensor, Tensor]:
+        x = rounded(x, self._replicas.precision)
         outputs, probabilities = functional_call(self._forward, state, (x, task, noise))
-        loss = self._losses[run][task if isinstance(task, int) else 0](outputs, y)
+        loss = self._losses[run][task if isinstance(task, int) else 0](widened(outputs), y)
         if not self._charges.any:
             return loss, torch.zeros_like(loss)
         return loss, self._charges(probabilities, budgets, self._replicas.step)
 
-    def _apart(self, arguments: tuple[Any, ...]) -> list[tuple[Any, ...]]:
-        """Returns the arguments of each run on its own; `unbind` keeps their gradients cheap."""
-        state, tasks, x, y, noise, budgets = arguments
-        rows = {name: value.unbind(0) for name, value in state.items()}
+    def _apart(self, learnt: Sequence[Tensor], batch: Batch) -> list[tuple[Any, ...]]:
+        """Returns the arguments of each run on its own."""
+        states = self._replicas.states("network.", learnt)
+        tasks, x, y, noise = batch
         numbers = tasks.unbind(0) if self.by_tensor else tasks.tolist()
         return [
             (
-                {name: parts[run] for name, parts in rows.items()},
+                states[run],
                 numbers[run],
                 x[run],
                 y[run],
                 _part(noise, run),
-                Budgets(*(part[run] for part in budgets)),
+                Budgets(*(part[run] for part in self._budgets)),
                 run,
             )
             for run in range(self._replicas.n_runs)

@@ -4,27 +4,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
+from torch import Tensor
 
 PRECISIONS = ["float32", "tf32", "bfloat16"]
 
 
 @contextmanager
-def arithmetic(precision: str, device: torch.device) -> Iterator[None]:
-    """Computes products as ``precision`` says, and puts things back as they were.
+def arithmetic(precision: str) -> Iterator[None]:
+    """Computes products on a GPU as ``precision`` says, and puts things back as they were.
 
-    ``tf32`` is float32 with a shorter fraction inside convolutions and matrix products, on GPUs
-    alone. With ``bfloat16`` they take and give numbers of 16 bits, and sums stay float32.
+    ``tf32`` is float32 with a shorter fraction inside convolutions and matrix products. With
+    ``bfloat16`` they take and give numbers of 16 bits, and sums stay float32.
     """
     matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
     before = matmul.allow_tf32, cudnn.allow_tf32
-    low = torch.autocast(
-        device.type, torch.bfloat16, enabled=precision == "bfloat16", cache_enabled=False
-    )
+    is_low = precision == "bfloat16"
     try:
-        if device.type == "cuda":
-            matmul.allow_tf32 = cudnn.allow_tf32 = precision != "float32"
-        with low:
+        matmul.allow_tf32 = cudnn.allow_tf32 = precision != "float32"
+        with torch.autocast("cuda", torch.bfloat16, enabled=is_low, cache_enabled=False):
             yield
     finally:
-        if device.type == "cuda":
-            matmul.allow_tf32, cudnn.allow_tf32 = before
+        matmul.allow_tf32, cudnn.allow_tf32 = before
+
+
+def rounded(x: Tensor, precision: str) -> Tensor:
+    """Returns inputs in the type that products take."""
+    return x.bfloat16() if precision == "bfloat16" and x.is_floating_point() else x
+
+
+def widened(y: Tensor) -> Tensor:
+    """Returns outputs in a type that a loss can be computed in."""
+    return y.float() if y.dtype == torch.bfloat16 else y

@@ -143,7 +143,7 @@ class Program:
             yield {
                 "params": [flat],
                 "lr": rates.get(group, chosen.learning_rate),
-                "weight_decay": chosen.weight_decay if group == "weights" else 0.0,
+                "weight_decay": chosen.weight_decay if group in ("weights", "scales") else 0.0,
             }
 
 

@@ -1,7 +1,7 @@
 """The parameters of several runs, laid out so that one operation serves them all."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from math import prod
 
 import torch
@@ -9,15 +9,15 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from .._progress import Floats
-from ..network import Allocation, GumbelMatrix, MultiTaskNetwork, pack, places, same_kind
-from ._precision import arithmetic
+from ..network import Allocation, GumbelMatrix, HeadTable, MultiTaskNetwork, pack, places, same_kind
+from ._precision import arithmetic, rounded
 
 NORMALISATIONS = (
     nn.GroupNorm,
     nn.LayerNorm,
     nn.modules.batchnorm._NormBase,
 )
-GROUPS = ("weights", "biases", "logits", "frozen")
+GROUPS = ("weights", "scales", "biases", "logits", "frozen")
 
 
 class Replicas:
@@ -25,8 +25,8 @@ class Replicas:
 
     Flat, because clipping, the optimizer, checkpoints and the choice of the best weights are then
     one operation each, whatever the network; an operation that needs a parameter sees a view.
-    They are float32. In ``bfloat16`` a pass sees rounded copies of the weights, but for those of
-    normalisations and heads, which cost nothing.
+    They are float32. In ``bfloat16`` a pass sees a rounded copy of the weights; normalisations and
+    heads have a group of their own, and biases too, since rounding them would save nothing.
     """
 
     def __init__(
@@ -43,7 +43,8 @@ class Replicas:
             )
         self.n_runs = len(networks)
         self.device = device
-        self.precision = precision
+        # Not on a CPU, where shorter products save nothing and some processors cannot make them.
+        self.precision = precision if device.type == "cuda" else "float32"
         self.network = packed[0].train()
         self.step = torch.zeros((), dtype=torch.int64, device=device)
         for allocation in self._gumbel_allocations():
@@ -64,39 +65,53 @@ class Replicas:
 
     def arithmetic(self) -> AbstractContextManager[None]:
         """Computes products in the precision of these runs, for a while."""
-        return arithmetic(self.precision, self.device)
+        return arithmetic(self.precision) if self.device.type == "cuda" else nullcontext()
 
     def _gumbel_allocations(self) -> list[GumbelMatrix]:
         return [m for m in self.network.modules() if isinstance(m, GumbelMatrix)]
 
-    def parameters(
-        self, learnt: Sequence[Tensor] = (), *, exact: bool = False
-    ) -> dict[str, Tensor]:
+    def parameters(self, learnt: Sequence[Tensor] = ()) -> dict[str, Tensor]:
         """Returns every parameter of the packed network as a view ``[R, ...]`` of the flat ones.
 
-        ``learnt`` may stand in for the flat tensors that the optimizer changes. ``exact``: not
-        rounded, whatever the precision of a pass.
+        ``learnt`` may stand in for the flat tensors that the optimizer changes.
         """
-        flat = {**self.flat, **dict(zip(dict(self.learnt()), learnt, strict=False))}
+        return self._views({**self.flat, **dict(zip(dict(self.learnt()), learnt, strict=False))})
+
+    def _views(self, flat: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns the parts of flat tensors ``[..., P]`` in the shapes of parameters."""
         views: dict[str, Tensor] = {}
         for group, tensor in flat.items():
             names = self.names[group]
             sizes = [prod(self._shapes[name]) for name in names]
-            parts = tensor.split(sizes, dim=1)
-            rounded = parts
-            if self.precision == "bfloat16" and group == "weights" and not exact:
-                rounded = tensor.bfloat16().split(sizes, dim=1)
-            for index, name in enumerate(names):
-                shape = self._shapes[name]
-                is_exact = len(shape) < 2 or name.startswith("heads.")
-                part = parts[index] if is_exact else rounded[index]
-                views[name] = _as_shape(part, shape)
+            for name, part in zip(names, tensor.split(sizes, dim=-1), strict=True):
+                views[name] = _as_shape(part, self._shapes[name])
         return views
 
+    def _seen(self, learnt: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Returns the flat tensors as a pass sees them: weights in the precision of products."""
+        seen = {**self.flat, **dict(zip(dict(self.learnt()), learnt, strict=False))}
+        if "weights" in seen:
+            seen["weights"] = rounded(seen["weights"], self.precision)
+        return seen
+
     def state(self, prefix: str = "", learnt: Sequence[Tensor] = ()) -> dict[str, Tensor]:
-        """Returns all parameters and buffers, ``[R, ...]`` each, under prefixed names."""
-        both = {**self.parameters(learnt), **self.buffers}
-        return {f"{prefix}{name}": value for name, value in both.items()} if prefix else both
+        """Returns all parameters and buffers for a pass, ``[R, ...]``, under prefixed names."""
+        both = {**self._views(self._seen(learnt)), **self.buffers}
+        return {f"{prefix}{name}": value for name, value in both.items()}
+
+    def states(self, prefix: str = "", learnt: Sequence[Tensor] = ()) -> list[dict[str, Tensor]]:
+        """Returns the same for each run on its own.
+
+        The flat tensors are divided first, so that a gradient is put together once for each run
+        and not once for each parameter.
+        """
+        rows = {group: _rows(tensor) for group, tensor in self._seen(learnt).items()}
+        states = []
+        for run in range(self.n_runs):
+            own = self._views({group: parts[run] for group, parts in rows.items()})
+            own |= {name: buffer[run] for name, buffer in self.buffers.items()}
+            states.append({f"{prefix}{name}": value for name, value in own.items()})
+        return states
 
     @torch.no_grad()
     def gates(self) -> tuple[Floats, Floats]:
@@ -137,7 +152,7 @@ class Replicas:
 
     def state_dict(self, run: int) -> dict[str, Tensor]:
         """Returns one run's weights under the names of the network the user built."""
-        packed = {name: value[run].detach() for name, value in self.parameters(exact=True).items()}
+        packed = {name: value[run].detach() for name, value in self.parameters().items()}
         packed |= {name: buffer[run] for name, buffer in self.buffers.items()}
         packed |= {name: self.step for name in self._places if name.endswith("n_draws")}
         return {
@@ -161,7 +176,7 @@ def _names_by_group(network: MultiTaskNetwork) -> dict[str, list[str]]:
     """Returns the names of parameters by optimizer group; groups without any are left out.
 
     The shift of a normalisation, though torch calls it ``bias``, counts as a weight, as in the
-    authors' code.
+    authors' code: it is among the ``scales``, which are treated as weights but never rounded.
     """
     groups: dict[str, list[str]] = {group: [] for group in GROUPS}
     unique = dict(network.named_parameters())  # a parameter in two places has its first name here
@@ -174,11 +189,20 @@ def _names_by_group(network: MultiTaskNetwork) -> dict[str, list[str]]:
                 groups["frozen"].append(name)
             elif isinstance(module, Allocation):
                 groups["logits"].append(name)
-            elif "bias" in leaf and not isinstance(module, NORMALISATIONS):
+            elif isinstance(module, NORMALISATIONS):
+                groups["scales"].append(name)
+            elif "bias" in leaf:
                 groups["biases"].append(name)
+            elif isinstance(module, HeadTable):
+                groups["scales"].append(name)
             else:
                 groups["weights"].append(name)
     return {group: names for group, names in groups.items() if names}
+
+
+def _rows(tensor: Tensor) -> Sequence[Tensor]:
+    """Returns each run's row; of one run alone a view whose gradient needs no copy."""
+    return [tensor.squeeze(0)] if len(tensor) == 1 else tensor.unbind(0)
 
 
 def _flattened(network: nn.Module, names: Sequence[str]) -> Tensor:
@@ -191,11 +215,12 @@ def _flattened(network: nn.Module, names: Sequence[str]) -> Tensor:
 
 
 def _as_shape(part: Tensor, shape: torch.Size) -> Tensor:
-    """Returns a parameter of ``R`` runs as a view of its part of a flat tensor."""
+    """Returns a parameter as a view of its part of a flat tensor."""
+    runs = part.shape[:-1]
     if not _is_kernel(shape):
-        return part.view(-1, *shape)
+        return part.view(*runs, *shape)
     *outer, n_inputs, height, width = shape
-    return part.view(-1, *outer, height, width, n_inputs).movedim(-1, -3)
+    return part.view(*runs, *outer, height, width, n_inputs).movedim(-1, -3)
 
 
 def _is_kernel(shape: torch.Size) -> bool:

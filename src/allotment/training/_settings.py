@@ -27,7 +27,7 @@ class TrainingSettings:
     disconnect_weight: float = 0.0
     evaluate_every: int | None = None  # rounds between looks at the validation split
     schedule: str = "alternating"  # "joint": one step a round, on one batch of every task
-    precision: str = "float32"  # "tf32", "bfloat16": of products; the weights stay float32
+    precision: str = "float32"  # or "tf32", "bfloat16": of products on a GPU
     capture: bool = True  # record the step once and replay it; Python in a component runs once then
     compile: bool = False  # fuse the recorded step's operations: faster after a minute of warm-up
     keep_best: bool = True  # with `evaluate_every`: keep the weights that did best on validation

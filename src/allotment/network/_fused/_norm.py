@@ -1,5 +1,6 @@
 """Group normalisation and ReLU of images to which a bias is added first."""
 
+from math import prod
 from typing import Any
 
 import torch
@@ -20,7 +21,13 @@ def norm_relu(
         return y
     if bias is not None:
         x = x + bias.view(-1, 1, 1)
-    return F.relu(F.group_norm(x, n_groups, scale, shift, epsilon))
+    # Not `F.group_norm`, which asks for a layout that `vmap` cannot tell.
+    n, n_channels, *sides = x.shape
+    size = prod(sides)
+    y = torch.native_group_norm(
+        x.contiguous(), scale, shift, n, n_channels, size, n_groups, epsilon
+    )[0]
+    return F.relu(y.to(x.dtype))  # scale and shift may be more precise than the images
 
 
 class _NormReLU(torch.autograd.Function):
