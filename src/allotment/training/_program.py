@@ -10,6 +10,7 @@ from .._checks import first_line
 from .._streams import torch_stream
 from ..network import HeadTable, Noise
 from ..tasks import Split
+from ._augmentation import Augmentation
 from ._blocks import Block, BlockMaker
 from ._capture import Gradients, capture
 from ._charges import Charges
@@ -34,7 +35,13 @@ class Program:
         self._store = _make_store(runs, device)
         heads, dropout = network.heads, network.dropout
         n_features = heads.weight.shape[-1] if dropout and isinstance(heads, HeadTable) else 0
-        self._blocks = BlockMaker(runs, self._store, sum(network.layer_sizes), n_features)
+        chosen = self.settings
+        self._augmentation = Augmentation(
+            crop=chosen.crop, shift=chosen.shift, rotation=chosen.rotation, zoom=chosen.zoom
+        )
+        self._blocks = BlockMaker(
+            runs, self._store, sum(network.layer_sizes), n_features, self._augmentation.n_draws
+        )
         n_steps = self.settings.rounds * self.n_tasks
         charges = Charges([run.settings for run in runs], network.layer_sizes, n_steps)
         self.passes = Passes(runs, self.replicas, charges)
@@ -108,9 +115,12 @@ class Program:
         tasks = _entry(block.tasks, index)
         if self._store is None:
             assert block.inputs is not None and block.targets is not None
-            return Batch(tasks, _entry(block.inputs, index), _entry(block.targets, index), noise)
-        assert block.rows is not None and block.kinds is not None
-        x, y = self._store.fetch(_entry(block.rows, index), _entry(block.kinds, index))
+            x, y = _entry(block.inputs, index), _entry(block.targets, index)
+        else:
+            assert block.rows is not None and block.kinds is not None
+            x, y = self._store.fetch(_entry(block.rows, index), _entry(block.kinds, index))
+        if block.augmentation is not None:
+            x = self._augmentation(x, _entry(block.augmentation, index))
         return Batch(tasks, x, y, noise)
 
     def _optimizer_groups(self) -> Iterator[dict[str, object]]:
