@@ -16,6 +16,8 @@ tensor([[1., 1.],
 """
 
 from ._annealing import Annealing as Annealing
+from ._conv_norm import ConvNormReLU as ConvNormReLU
+from ._conv_norm import NormReLU as NormReLU
 from ._heads import HeadTable as HeadTable
 from ._initial import glorot_ as glorot_
 from ._kinds import same_kind as same_kind
@@ -27,14 +29,21 @@ from ._packing import Place as Place
 from ._packing import pack as pack
 from ._packing import places as places
 from ._paper_networks import Allocate as Allocate
+from ._paper_networks import clusters_network as clusters_network
 from ._paper_networks import digits_network as digits_network
 from ._paper_networks import mnist_network as mnist_network
+from ._paper_networks import omniglot_network as omniglot_network
 from ._paper_networks import pairs_network as pairs_network
 from ._paper_networks import transfer_network as transfer_network
 from ._penalties import budget_penalty as budget_penalty
 from ._penalties import connection_penalty as connection_penalty
 from ._penalties import disconnect_penalty as disconnect_penalty
 from ._penalties import entropy_penalty as entropy_penalty
+from ._same_padding import SameAvgPool2d as SameAvgPool2d
+from ._same_padding import SameConv2d as SameConv2d
+from ._same_padding import SameMaxPool2d as SameMaxPool2d
+from ._side_by_side import side_by_side as side_by_side
+from ._side_by_side import streams as streams
 from .allocation import Allocation as Allocation
 from .allocation import FixedMatrix as FixedMatrix
 from .allocation import GumbelMatrix as GumbelMatrix

@@ -51,7 +51,9 @@ class HeadTable(nn.Module):
     def forward(self, x: Tensor, task: int | Tensor) -> Tensor:
         """Returns the outputs of a task's head: ``[B, width]``, padded where a task is a tensor."""
         bias = None if self.bias is None else row(self.bias, task)
-        y = torch.nn.functional.linear(x, row(self.weight, task), bias)
+        # In the precision of the heads, whatever that of the features: a loss needs it.
+        with torch.autocast(x.device.type, enabled=False):
+            y = torch.nn.functional.linear(x.to(self.weight.dtype), row(self.weight, task), bias)
         if isinstance(task, int):
             return y[..., : self.widths[task]]
         return y + row(self.padding, task) if self.is_padded else y

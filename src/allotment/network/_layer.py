@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from copy import deepcopy
+from functools import partial
 
 import torch
 from torch import Tensor, nn
 
+from ._fused import mix
 from ._kinds import group_by_kind
+from ._side_by_side import side_by_side
 from ._stacked import stack_parameters, stacked_forward
 from .allocation import Allocation
 
@@ -55,13 +58,16 @@ class ModularLayer(nn.Module):
             return self._only_what_is_used(x, weights)
         if not self.is_packed and self._signature() != self._grouped_as:
             self._find_groups()
-        outputs = self._all_outputs(x)  # [C, B, ...], kind after kind
+        outputs = self._all_outputs(x)  # [C, B, ...] each, kind after kind
+        if len(outputs) == len(weights):
+            return mix(weights, [y.squeeze(0) for y in outputs])
         order = [position for group in self.groups for position in group]
         if order != sorted(order):
             # Not `weights[order]`: a list of positions would travel to the device in every pass.
             parts = weights.unbind(0)
             weights = torch.stack([parts[position] for position in order])
-        return (weights @ outputs.flatten(1)).view(outputs.shape[1:])
+        together = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        return (weights.to(together.dtype) @ together.flatten(1)).view(together.shape[1:])
 
     def _find_groups(self) -> None:
         """Finds which components are of one kind, as they are now."""
@@ -73,12 +79,15 @@ class ModularLayer(nn.Module):
         identities: list[object] = [id(component) for component in self.components]
         return identities + [parameter.requires_grad for parameter in self.components.parameters()]
 
-    def _all_outputs(self, x: Tensor) -> Tensor:
-        outputs = [self._group_outputs(i, group, x) for i, group in enumerate(self.groups)]
+    def _all_outputs(self, x: Tensor) -> list[Tensor]:
+        calls = [
+            partial(self._group_outputs, index, group, x) for index, group in enumerate(self.groups)
+        ]
+        outputs = side_by_side(calls, [x])
         self._check_shapes(
             [(group[0], y[0]) for group, y in zip(self.groups, outputs, strict=True)]
         )
-        return outputs[0] if len(outputs) == 1 else torch.cat(outputs)
+        return outputs
 
     def _group_outputs(self, index: int, group: list[int], x: Tensor) -> Tensor:
         module = self.components[index if self.is_packed else group[0]]

@@ -9,9 +9,11 @@ from itertools import pairwise
 
 from torch import nn
 
+from ._conv_norm import ConvNormReLU, NormReLU
 from ._initial import glorot_
 from ._layer import ModularLayer
 from ._multitask import MultiTaskNetwork
+from ._same_padding import SameAvgPool2d, SameConv2d, SameMaxPool2d
 from .allocation import Allocation
 
 Allocate = Callable[[int], Allocation]
@@ -84,5 +86,65 @@ def mnist_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNe
         nn.Flatten(),
     ]
     network = MultiTaskNetwork(None, layers, _linear_heads(3 * 3 * 4, outputs), dropout=0.5)
+    glorot_(network)
+    return network
+
+
+def omniglot_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
+    """Eight layers of four kinds of convolution, two pools and identity (paper, Appendix C).
+
+    For images of 105x105 pixels. A layer's stride is that of each component's last operation.
+    """
+    n_channels = 48
+
+    def layer(stride: int) -> list[nn.Module]:
+        def twice(first: tuple[int, int], second: tuple[int, int]) -> nn.Module:
+            return nn.Sequential(
+                ConvNormReLU(n_channels, n_channels, first),
+                ConvNormReLU(n_channels, n_channels, second, stride),
+            )
+
+        identity = nn.Identity() if stride == 1 else SameConv2d(n_channels, n_channels, 1, stride)
+        components = {
+            "conv3x3": twice((3, 3), (3, 3)),
+            "conv5x5": twice((5, 5), (5, 5)),
+            "conv7x7": twice((7, 7), (7, 7)),
+            "conv1x7-7x1": twice((1, 7), (7, 1)),
+            "max pool": SameMaxPool2d(stride),
+            "average pool": SameAvgPool2d(stride),
+            "identity": identity,
+        }
+        modular = ModularLayer(
+            list(components.values()), allocate(len(components)), names=list(components)
+        )
+        return [modular, NormReLU(4, n_channels)]
+
+    stem = ConvNormReLU(1, n_channels, 1)
+    layers = [module for stride in (2, 2, 1, 2, 2, 1, 2, 1) for module in layer(stride)]
+    heads = _linear_heads(4 * 4 * n_channels, outputs)
+    network = MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5)
+    glorot_(network)
+    return network
+
+
+def clusters_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
+    """Three layers of eight 3x3 and eight 5x5 convolutions (paper, Section V-C).
+
+    For images of 32x32 pixels and three channels.
+    """
+    n_channels = 8
+    names = [f"conv{size}x{size} {copy}" for size in (3, 5) for copy in "ABCDEFGH"]
+
+    def layer() -> list[nn.Module]:
+        components = [
+            ConvNormReLU(n_channels, n_channels, size, 2) for size in (3, 5) for _ in range(8)
+        ]
+        modular = ModularLayer(components, allocate(len(components)), names=names)
+        return [modular, NormReLU(4, n_channels)]
+
+    stem = ConvNormReLU(3, n_channels, 1)
+    layers = [module for _ in range(3) for module in layer()]
+    heads = _linear_heads(4 * 4 * n_channels, outputs)
+    network = MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5)
     glorot_(network)
     return network

@@ -11,6 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from ._conv_norm import ConvNormReLU
+from ._fused import norm_relu
+from ._same_padding import same_convolution
+
 # Modules that treat every number alike, so that a further leading dimension changes nothing.
 _ELEMENTWISE = (nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid)
 
@@ -52,6 +56,8 @@ def _forward(
         return _linear(stacked, x, is_stacked), True
     if type(module) is nn.Conv2d and module.padding_mode == "zeros" and x.ndim == 4 + is_stacked:
         return _convolution(module, stacked, x, is_stacked), True
+    if type(module) is ConvNormReLU and not is_stacked:
+        return _conv_norm(module, stacked, x), True
     return _mapped(module, stacked, x, is_stacked), is_stacked or bool(stacked)
 
 
@@ -110,6 +116,17 @@ def _patch_convolution(module: nn.Conv2d, weight: Tensor, bias: Tensor | None, x
     if bias is not None:
         y = y + bias.flatten().unsqueeze(1)
     return y.view(*weight.shape[:2], n_examples, height, width).transpose(1, 2)
+
+
+def _conv_norm(module: ConvNormReLU, stacked: Stacked, x: Tensor) -> Tensor:
+    """Returns convolutions on one input with their norms, as one of each with more channels."""
+    weight = stacked["conv.weight"]  # [C, O, I, H, W]
+    y = same_convolution(x, weight.flatten(0, 1), None, module.conv.stride)
+    bias, scale, shift = (
+        stacked[name].flatten() for name in ("conv.bias", "norm.weight", "norm.bias")
+    )
+    n_groups = module.norm.num_groups * weight.shape[0]
+    return _split_components(norm_relu(y, bias, scale, shift, n_groups, module.norm.eps), weight)
 
 
 def _split_components(y: Tensor, weight: Tensor) -> Tensor:

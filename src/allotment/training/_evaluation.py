@@ -22,7 +22,8 @@ def evaluate(
     """Returns each run's evaluation, or None where some task lacks the split."""
     if any(task.split(split) is None for run in runs for task in run.tasks):
         return None
-    with torch_stream(runs[0].seed, f"evaluation/{split}", int(replicas.step)):
+    draws = torch_stream(runs[0].seed, f"evaluation/{split}", int(replicas.step))
+    with draws, replicas.arithmetic():
         return _evaluations(runs, replicas, split, together)
 
 

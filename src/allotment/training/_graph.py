@@ -1,11 +1,13 @@
 """The whole step as one CUDA graph: captured once, replayed without the host."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 import torch
 from torch import Tensor
 
+from ..network import streams
 from ._blocks import Block
 from ._replicas import Replicas
 
@@ -22,6 +24,7 @@ class GraphSteps:
         self,
         step: Callable[[Block, Tensor], Tensor],
         block: Block,
+        tasks_per_step: int,
         replicas: Replicas,
         optimizer: torch.optim.Optimizer,
     ) -> None:
@@ -29,22 +32,28 @@ class GraphSteps:
         present = {name: t.to(replicas.device) for name, t in vars(block).items() if t is not None}
         self._block = replace(block, **present)
         self._position = torch.zeros(1, dtype=torch.int64, device=replicas.device)
-        self._losses = torch.zeros(block.tasks.shape, device=replicas.device)  # [S, R]
+        n_steps = len(block.tasks) // tasks_per_step
+        shape = (n_steps, replicas.n_runs, tasks_per_step)
+        self._losses = torch.zeros(shape, device=replicas.device)
         untouched = replicas.snapshot()
+        with _fastest_convolutions():
+            self._warm_up()
+            self._graph = torch.cuda.CUDAGraph()
+            with streams(), torch.cuda.graph(self._graph):
+                self._next()
+        replicas.restore(untouched)
+        replicas.step.zero_()
+        for state in optimizer.state.values():
+            for value in state.values():
+                value.zero_()
+
+    def _warm_up(self) -> None:
         beside = torch.cuda.Stream()
         beside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(beside):
             for _ in range(N_WARM_UPS):
                 self._next()
         torch.cuda.current_stream().wait_stream(beside)
-        self._graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(self._graph):
-            self._next()
-        replicas.restore(untouched)
-        replicas.step.zero_()
-        for state in optimizer.state.values():
-            for value in state.values():
-                value.zero_()
 
     def _next(self) -> None:
         losses = self._step(self._block, self._position)
@@ -52,7 +61,7 @@ class GraphSteps:
         self._position += 1
 
     def __call__(self, block: Block, n_steps: int) -> Tensor:
-        """Starts ``n_steps`` steps of a block; returns their losses, ``[S, R]``, to be."""
+        """Starts steps of a block; returns their losses to be, ``[S, R, tasks per step]``."""
         for name, tensor in vars(block).items():
             if tensor is not None:
                 getattr(self._block, name).copy_(tensor)
@@ -60,3 +69,15 @@ class GraphSteps:
         for _ in range(n_steps):
             self._graph.replay()
         return self._losses[:n_steps]
+
+
+@contextmanager
+def _fastest_convolutions() -> Iterator[None]:
+    """Lets the library try its ways of convolving, where any may be used, and keep the fastest."""
+    cudnn = torch.backends.cudnn
+    before = cudnn.benchmark
+    cudnn.benchmark = before or not torch.are_deterministic_algorithms_enabled()
+    try:
+        yield
+    finally:
+        cudnn.benchmark = before

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -11,14 +12,21 @@ from torch.func import functional_call, vmap
 from torch.utils.flop_counter import FlopCounterMode
 
 from .._checks import first_line
-from ..network import MultiTaskNetwork, Noise
+from ..network import MultiTaskNetwork, Noise, side_by_side
 from ._charges import Budgets, Charges
 from ._replicas import Replicas
 from ._run import Run
 
+# A pass of one run with so many floating-point operations fills a device, so that runs gain nothing
+# from being batched; as groups of one convolution they even lose. Such runs go side by side.
+LARGE = 1_000_000_000
+
 
 class Batch(NamedTuple):
-    """What one step of ``R`` runs is computed from; every tensor has the runs in front."""
+    """What one step of ``R`` runs is computed from; every tensor has the runs in front.
+
+    In a joint step the tasks come second, ``[R, T, ...]``.
+    """
 
     tasks: Tensor  # [R]
     inputs: Tensor  # [R, B, ...]
@@ -47,7 +55,8 @@ class Passes:
 
     The runs stand at different tasks in the same step, so a task is a tensor here. That needs
     linear heads (or none) and one loss. Where it cannot be had, or where a component cannot be
-    batched, the runs are computed one after another, and a warning says why.
+    batched, the runs are computed one after another, and a warning says why. Runs of a large
+    network are computed side by side by choice.
     """
 
     def __init__(self, runs: Sequence[Run], replicas: Replicas, charges: Charges) -> None:
@@ -60,54 +69,80 @@ class Passes:
         self._reason = _why_not_by_tensor(runs, replicas.network)
         self.by_tensor = not self._reason  # whether a task is a tensor, or a Python number
         self.together = len(runs) > 1 and self.by_tensor
+        self._is_joint = runs[0].settings.schedule == "joint"
         self.n_operations = 0  # floating-point operations of a pass of all runs
 
     def __call__(self, learnt: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
-        """Returns each run's loss and penalties, ``[R]`` and ``[R]``."""
+        """Returns each run's losses and penalties, ``[R]`` each; ``[R, T]`` in a joint step."""
         arguments = (self._replicas.state("network.", learnt), *batch, self._budgets)
+        one = self._tasks_of_one if self._is_joint else self._one
         if self.together:
-            noise_dims: Any = [None if part is None else 0 for part in batch.noise]
-            one = vmap(
-                self._one, in_dims=(0, 0, 0, 0, Noise(*noise_dims), 0), randomness="different"
+            in_dims = (0, 0, 0, 0, _noise_dims(batch.noise), 0)
+            passes: tuple[Tensor, Tensor] = vmap(one, in_dims=in_dims, randomness="different")(
+                *arguments
             )
-            passes: tuple[Tensor, Tensor] = one(*arguments)
             return passes
-        results = [self._one(*one) for one in self._apart(arguments)]
+        calls = [partial(one, *own) for own in self._apart(arguments)]
+        results = side_by_side(calls, [batch.inputs, batch.targets])
         losses, penalties = zip(*results, strict=True)
         return torch.stack(losses), torch.stack(penalties)
 
+    @torch.no_grad()
     def check(self, batch: Batch) -> None:
-        """Tries whether the runs can be computed as one, and warns where they cannot."""
+        """Finds out how the runs are best computed, and warns where they cannot be as one."""
+        together, self.together = self.together, False
         with FlopCounterMode(display=False) as counter:
-            self._try(batch)
-        self.n_operations = counter.get_total_flops()
-
-    def _try(self, batch: Batch) -> None:
+            # A mistake in the network or its data is seen here, as it is.
+            self._first_alone(batch)
+        n_operations = counter.get_total_flops()
+        self.n_operations = n_operations * self._replicas.n_runs
+        self.together = together and n_operations < LARGE
         if self.together:
             self._reason = self._why_not_batched(batch)
             self.together = not self._reason
-        else:
-            with torch.no_grad():
-                self((), batch)  # a mistake in the network or its data is seen here, as it is
         if self._reason and self._replicas.n_runs > 1:
             warnings.warn(f"Training one run at a time: {self._reason}", stacklevel=2)
 
     @property
     def can_be_recorded(self) -> bool:
         """Whether every pass is the same operations on other numbers, as far as is known."""
-        alone_by_choice = self._replicas.n_runs == 1 or self.together
-        return self.by_tensor and alone_by_choice and not self._replicas.keeps_statistics
+        as_chosen = self._replicas.n_runs == 1 or not self._reason
+        return self.by_tensor and as_chosen and not self._replicas.keeps_statistics
+
+    def _first_alone(self, batch: Batch) -> None:
+        arguments = (self._replicas.state("network."), *batch, self._budgets)
+        one = self._tasks_of_one if self._is_joint else self._one
+        one(*self._apart(arguments)[0])
 
     def _why_not_batched(self, batch: Batch) -> str:
         try:
-            with torch.no_grad():
-                self((), batch)
+            self((), batch)
         except Exception as error:  # whatever a user's component raises
-            self.together = False
-            with torch.no_grad():
-                self((), batch)  # an error that a lone run meets too is the user's to see
             return f"a component cannot be batched over runs ({first_line(error)})"
         return ""
+
+    def _tasks_of_one(
+        self,
+        state: dict[str, Tensor],
+        tasks: list[int] | Tensor,
+        x: Tensor,
+        y: Tensor,
+        noise: Noise,
+        budgets: Budgets,
+        run: int = 0,
+    ) -> tuple[Tensor, Tensor]:
+        """Returns one run's losses and penalties for a batch of every task, ``[T]`` each."""
+        if isinstance(tasks, Tensor):
+            in_dims = (None, 0, 0, 0, _noise_dims(noise), None)
+            batched = vmap(partial(self._one, run=run), in_dims=in_dims, randomness="different")
+            passes: tuple[Tensor, Tensor] = batched(state, tasks, x, y, noise, budgets)
+            return passes
+        results = [
+            self._one(state, task, x[i], y[i], _part(noise, i), budgets, run)
+            for i, task in enumerate(tasks)
+        ]
+        losses, penalties = zip(*results, strict=True)
+        return torch.stack(losses), torch.stack(penalties)
 
     def _one(
         self,
@@ -136,12 +171,21 @@ class Passes:
                 numbers[run],
                 x[run],
                 y[run],
-                Noise(*(None if part is None else part[run] for part in noise)),
+                _part(noise, run),
                 Budgets(*(part[run] for part in budgets)),
                 run,
             )
             for run in range(self._replicas.n_runs)
         ]
+
+
+def _noise_dims(noise: Noise) -> Any:
+    """Returns where `vmap` finds the dimension to batch over: in front."""
+    return Noise(*(None if part is None else 0 for part in noise))  # type: ignore[arg-type]
+
+
+def _part(noise: Noise, index: int) -> Noise:
+    return Noise(*(None if part is None else part[index] for part in noise))
 
 
 def _why_not_by_tensor(runs: Sequence[Run], network: MultiTaskNetwork) -> str:

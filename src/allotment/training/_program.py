@@ -30,7 +30,10 @@ class Program:
         self.settings = runs[0].settings
         self._seed = runs[0].seed  # of draws that modules make by themselves, such as dropout
         self.n_tasks = len(runs[0].tasks)
-        self.replicas = Replicas([run.network for run in runs], device)
+        networks = [run.network for run in runs]
+        self.replicas = Replicas(networks, device, self.settings.precision)
+        # How many task batches one step takes: in a joint one, a batch of every task.
+        self._tasks_per_step = self.n_tasks if self.settings.schedule == "joint" else 1
         network = self.replicas.network
         self._store = _make_store(runs, device)
         heads, dropout = network.heads, network.dropout
@@ -55,7 +58,7 @@ class Program:
         self._graph: GraphSteps | None = None
         # Trying and recording are passes too; what they move is put back.
         untouched = self.replicas.snapshot()
-        with torch_stream(self._seed, "trial"):
+        with torch_stream(self._seed, "trial"), self.replicas.arithmetic():
             self.passes.check(self._batch(first, 0))
             if self.settings.capture and self.passes.can_be_recorded:
                 self._capture(first)
@@ -71,57 +74,76 @@ class Program:
         if on_cpu:
             return
         try:
-            self._graph = GraphSteps(self._step, block, self.replicas, self._optimizer)
+            self._graph = GraphSteps(
+                self._step, block, self._tasks_per_step, self.replicas, self._optimizer
+            )
         except RuntimeError as error:
             warnings.warn(
                 f"Training without a captured step, which is slower: {first_line(error)}",
                 stacklevel=2,
             )
 
-    def steps(self, number: int, n_steps: int) -> tuple[Tensor, Tensor]:
-        """Takes the first steps of a block; returns their losses and tasks, ``[S, R]`` each."""
+    def steps(self, number: int, n_batches: int) -> tuple[Tensor, Tensor]:
+        """Takes the first ``S`` task batches of a block; returns losses and tasks, ``[S, R]``."""
         if self._drawn[0] != number:
             self._drawn = (number, self._blocks.make(number))
         block = self._drawn[1]
-        tasks = block.tasks[:n_steps].clone()
+        tasks = block.tasks[:n_batches].clone()
+        n_steps = n_batches // self._tasks_per_step
         if self._graph is None:
-            on_device = block.to(self.replicas.device)
-            with torch_stream(self._seed, "modules", number), threads_for(self.passes.n_operations):
-                losses = [self._step(on_device, index) for index in range(n_steps)]
-            return torch.stack(losses), tasks
-        replayed = self._graph(block, n_steps)
-        self._drawn = (number + 1, self._blocks.make(number + 1))  # while the device works
-        return replayed, tasks
+            with torch_stream(self._seed, "modules", number):
+                losses = self._plain_steps(block.to(self.replicas.device), n_steps)
+        else:
+            losses = self._graph(block, n_steps)
+            self._drawn = (number + 1, self._blocks.make(number + 1))  # while the device works
+        return losses.transpose(1, 2).flatten(0, 1), tasks
+
+    def _plain_steps(self, block: Block, n_steps: int) -> Tensor:
+        """Returns the losses of steps taken one by one, ``[n_steps, R, tasks per step]``."""
+        with self.replicas.arithmetic(), threads_for(self.passes.n_operations):
+            return torch.stack([self._step(block, index) for index in range(n_steps)])
 
     def _step(self, block: Block, index: int | Tensor) -> Tensor:
-        """Takes one optimizer step and returns each run's loss without penalties, ``[R]``."""
+        """Takes one step; returns losses without penalties, ``[R, tasks per step]``."""
         losses, gradients = self._losses_and_gradients(self._learnt, self._batch(block, index))
         for flat, gradient in zip(self._learnt, gradients, strict=True):
             flat.grad = gradient
         self._optimizer.step()
-        self.replicas.step += 1
-        return losses
+        self.replicas.step += self._tasks_per_step  # it counts task batches, as annealing does
+        return losses.view(self.replicas.n_runs, -1)
 
     def _eager(self, learnt: list[Tensor], batch: Batch) -> tuple[Tensor, list[Tensor]]:
-        """Returns each run's loss, ``[R]``, and the clipped gradients, ``[R, P]`` each."""
+        """Returns each run's losses, and the clipped gradients, ``[R, P]`` each."""
         losses, penalties = self.passes(learnt, batch)
-        # The runs share nothing, so the gradient of the sum holds each run's own gradient.
-        gradients = torch.autograd.grad((losses + penalties).sum(), learnt)
+        # The runs share nothing, so the gradient of the sum holds each run's own gradient. A joint
+        # step follows the mean over its tasks.
+        total = (losses + penalties).sum() / self._tasks_per_step
+        gradients = torch.autograd.grad(total, learnt)
         return losses.detach(), clipped_per_run(gradients, self.settings.clip_norm)
 
     def _batch(self, block: Block, index: int | Tensor) -> Batch:
-        dropout = None if block.dropout is None else _entry(block.dropout, index)
-        noise = Noise(_entry(block.gates, index), dropout)
-        tasks = _entry(block.tasks, index)
+        def entry(tensor: Tensor) -> Tensor:
+            """Returns a step's part of a tensor, ``[R, ...]``; in a joint step ``[R * T, ...]``."""
+            if self._tasks_per_step == 1:
+                return _entry(tensor, index)
+            steps = tensor.unflatten(0, (-1, self._tasks_per_step))
+            return _entry(steps, index).transpose(0, 1).flatten(0, 1)
+
         if self._store is None:
             assert block.inputs is not None and block.targets is not None
-            x, y = _entry(block.inputs, index), _entry(block.targets, index)
+            x, y = entry(block.inputs), entry(block.targets)
         else:
             assert block.rows is not None and block.kinds is not None
-            x, y = self._store.fetch(_entry(block.rows, index), _entry(block.kinds, index))
+            x, y = self._store.fetch(entry(block.rows), entry(block.kinds))
         if block.augmentation is not None:
-            x = self._augmentation(x, _entry(block.augmentation, index))
-        return Batch(tasks, x, y, noise)
+            x = self._augmentation(x, entry(block.augmentation))
+        dropout = None if block.dropout is None else entry(block.dropout)
+        tasks, gates = entry(block.tasks), entry(block.gates)
+        if self._tasks_per_step > 1:
+            shape = (self.replicas.n_runs, self._tasks_per_step)
+            tasks, x, y, gates = (part.unflatten(0, shape) for part in (tasks, x, y, gates))
+            dropout = None if dropout is None else dropout.unflatten(0, shape)
+        return Batch(tasks, x, y, Noise(gates, dropout))
 
     def _optimizer_groups(self) -> Iterator[dict[str, object]]:
         chosen = self.settings

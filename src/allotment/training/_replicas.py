@@ -1,6 +1,7 @@
 """The parameters of several runs, laid out so that one operation serves them all."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from math import prod
 
 import torch
@@ -9,6 +10,7 @@ from torch.func import functional_call, vmap
 
 from .._progress import Floats
 from ..network import Allocation, GumbelMatrix, MultiTaskNetwork, pack, places, same_kind
+from ._precision import arithmetic
 
 NORMALISATIONS = (
     nn.GroupNorm,
@@ -23,9 +25,16 @@ class Replicas:
 
     Flat, because clipping, the optimizer, checkpoints and the choice of the best weights are then
     one operation each, whatever the network; an operation that needs a parameter sees a view.
+    They are float32. In ``bfloat16`` a pass sees rounded copies of the weights, but for those of
+    normalisations and heads, which cost nothing.
     """
 
-    def __init__(self, networks: Sequence[MultiTaskNetwork], device: torch.device) -> None:
+    def __init__(
+        self,
+        networks: Sequence[MultiTaskNetwork],
+        device: torch.device,
+        precision: str = "float32",
+    ) -> None:
         packed = [pack(network) for network in networks]
         if not all(same_kind(packed[0], other) for other in packed[1:]):
             raise ValueError(
@@ -34,6 +43,7 @@ class Replicas:
             )
         self.n_runs = len(networks)
         self.device = device
+        self.precision = precision
         self.network = packed[0].train()
         self.step = torch.zeros((), dtype=torch.int64, device=device)
         for allocation in self._gumbel_allocations():
@@ -52,21 +62,35 @@ class Replicas:
         }
         self.network.to(device)
 
+    def arithmetic(self) -> AbstractContextManager[None]:
+        """Computes products in the precision of these runs, for a while."""
+        return arithmetic(self.precision, self.device)
+
     def _gumbel_allocations(self) -> list[GumbelMatrix]:
         return [m for m in self.network.modules() if isinstance(m, GumbelMatrix)]
 
-    def parameters(self, learnt: Sequence[Tensor] = ()) -> dict[str, Tensor]:
+    def parameters(
+        self, learnt: Sequence[Tensor] = (), *, exact: bool = False
+    ) -> dict[str, Tensor]:
         """Returns every parameter of the packed network as a view ``[R, ...]`` of the flat ones.
 
-        ``learnt`` may stand in for the flat tensors that the optimizer changes.
+        ``learnt`` may stand in for the flat tensors that the optimizer changes. ``exact``: not
+        rounded, whatever the precision of a pass.
         """
         flat = {**self.flat, **dict(zip(dict(self.learnt()), learnt, strict=False))}
         views: dict[str, Tensor] = {}
         for group, tensor in flat.items():
             names = self.names[group]
             sizes = [prod(self._shapes[name]) for name in names]
-            for name, part in zip(names, tensor.split(sizes, dim=1), strict=True):
-                views[name] = part.view(-1, *self._shapes[name])
+            parts = tensor.split(sizes, dim=1)
+            rounded = parts
+            if self.precision == "bfloat16" and group == "weights" and not exact:
+                rounded = tensor.bfloat16().split(sizes, dim=1)
+            for index, name in enumerate(names):
+                shape = self._shapes[name]
+                is_exact = len(shape) < 2 or name.startswith("heads.")
+                part = parts[index] if is_exact else rounded[index]
+                views[name] = _as_shape(part, shape)
         return views
 
     def state(self, prefix: str = "", learnt: Sequence[Tensor] = ()) -> dict[str, Tensor]:
@@ -113,10 +137,13 @@ class Replicas:
 
     def state_dict(self, run: int) -> dict[str, Tensor]:
         """Returns one run's weights under the names of the network the user built."""
-        packed = {name: value[run].detach() for name, value in self.parameters().items()}
+        packed = {name: value[run].detach() for name, value in self.parameters(exact=True).items()}
         packed |= {name: buffer[run] for name, buffer in self.buffers.items()}
         packed |= {name: self.step for name in self._places if name.endswith("n_draws")}
-        return {name: place.read(packed).cpu().clone() for name, place in self._places.items()}
+        return {
+            name: place.read(packed).cpu().clone(memory_format=torch.contiguous_format)
+            for name, place in self._places.items()
+        }
 
 
 class _GateReader(nn.Module):
@@ -155,5 +182,25 @@ def _names_by_group(network: MultiTaskNetwork) -> dict[str, list[str]]:
 
 
 def _flattened(network: nn.Module, names: Sequence[str]) -> Tensor:
-    parameters = dict(network.named_parameters())
-    return torch.cat([parameters[name].detach().flatten() for name in names])
+    parameters = {name: parameter.detach() for name, parameter in network.named_parameters()}
+    laid_out = [
+        parameters[name].movedim(-3, -1) if _is_kernel(parameters[name].shape) else parameters[name]
+        for name in names
+    ]
+    return torch.cat([parameter.flatten() for parameter in laid_out])
+
+
+def _as_shape(part: Tensor, shape: torch.Size) -> Tensor:
+    """Returns a parameter of ``R`` runs as a view of its part of a flat tensor."""
+    if not _is_kernel(shape):
+        return part.view(-1, *shape)
+    *outer, n_inputs, height, width = shape
+    return part.view(-1, *outer, height, width, n_inputs).movedim(-1, -3)
+
+
+def _is_kernel(shape: torch.Size) -> bool:
+    """Tells whether a parameter is a kernel of many channels, stacked or not.
+
+    These lie with the channels last, as the fastest convolutions of a GPU take them.
+    """
+    return len(shape) in (4, 5) and shape[-3] >= 8

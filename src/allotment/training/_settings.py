@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from .._checks import check_at_least, check_choice, check_fraction, check_positive
+from ._precision import PRECISIONS
 
 ROUNDS_PER_BLOCK = 10  # random draws are made for so many rounds at a time
 
@@ -29,6 +30,8 @@ class TrainingSettings:
     rotation: float = 0.0  # training images turn by at most so many degrees
     zoom: float = 0.0  # training images grow or shrink by at most this share of their size
     evaluate_every: int | None = None  # rounds between looks at the validation split
+    schedule: str = "alternating"  # "joint": one step a round, on one batch of every task
+    precision: str = "float32"  # "tf32", "bfloat16": of products; the weights stay float32
     capture: bool = True  # record the step once and replay it; Python in a component runs once then
     compile: bool = False  # fuse the recorded step's operations: faster after a minute of warm-up
     keep_best: bool = True  # with `evaluate_every`: keep the weights that did best on validation
@@ -44,6 +47,8 @@ class TrainingSettings:
         if self.budget is not None:
             check_fraction("budget", self.budget)
         check_choice("budget_scope", self.budget_scope, ["task", "global"])
+        check_choice("schedule", self.schedule, ["alternating", "joint"])
+        check_choice("precision", self.precision, PRECISIONS)
         for name in ("weight_decay", "budget_weight", "entropy_weight", "entropy_power"):
             check_at_least(name, getattr(self, name), 0.0)
         for name in ("connection_weight", "disconnect_weight"):

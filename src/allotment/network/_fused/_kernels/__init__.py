@@ -1,0 +1,8 @@
+"""The kernels, in Triton; imported only where they are used, on a GPU."""
+
+from ._mix import add_weighted as add_weighted
+from ._mix import add_weighted_backward as add_weighted_backward
+from ._norm import normalise as normalise
+from ._norm import normalise_backward as normalise_backward
+from ._pool import pool as pool
+from ._pool import pool_backward as pool_backward

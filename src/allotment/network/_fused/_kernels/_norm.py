@@ -1,0 +1,299 @@
+"""Group normalisation and ReLU in Triton.
+
+Images lie in memory as ``[N, P, C]``: P pixels of C channels. Small images are normalised by one
+program each. Of large ones a first kernel adds up tiles of pixels, and a second one normalises.
+Sums are added in a fixed order, so the same input gives the same bits each time.
+"""
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+PIXELS_AT_ONCE = 64
+SMALL = 1_024  # pixels of an image that one program takes
+N_PROGRAMS = 512  # about so many fill the device
+
+
+@triton.jit
+def _images(x, n, pixels, channels, n_pixels, n_channels):
+    """Returns pixels of image ``n`` in float32, and where there are any."""
+    inside = (pixels < n_pixels)[:, None] & (channels < n_channels)[None, :]
+    places = (n.to(tl.int64) * n_pixels + pixels)[:, None] * n_channels + channels[None, :]
+    return tl.load(x + places, mask=inside, other=0.0).to(tl.float32), inside, places
+
+
+@triton.jit
+def _row(table, n, per_row, channels, n_channels):
+    """Returns the parameters of image ``n``, in float32."""
+    row = table + (n // per_row) * n_channels + channels
+    return tl.load(row, mask=channels < n_channels, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _bias_row(
+    table, n, per_row, channels, n_channels, HAS_BIAS: tl.constexpr, BLOCK_C: tl.constexpr
+):
+    """Returns the bias of image ``n``, or zeros."""
+    if HAS_BIAS:
+        return _row(table, n, per_row, channels, n_channels)
+    return tl.zeros([BLOCK_C], tl.float32)
+
+
+@triton.jit
+def _over_groups(sums, channels, n_channels, group_size):
+    """Returns for each channel the sum over its group."""
+    own, other = channels[:, None] // group_size, channels[None, :] // group_size
+    together = (own == other) & (channels < n_channels)[None, :]
+    return tl.sum(tl.where(together, sums[None, :], 0.0), axis=1)
+
+
+@triton.jit
+def _image_sums(
+    x, bias, n, first, last, channels, n_pixels, n_channels,
+    BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    """Returns the sums and the sums of squares of an image's channels, over some pixels."""
+    sums = tl.zeros([BLOCK_C], tl.float32)
+    squares = tl.zeros([BLOCK_C], tl.float32)
+    for start in range(first, last, BLOCK_P):
+        pixels = start + tl.arange(0, BLOCK_P)
+        values, inside, _ = _images(x, n, pixels, channels, n_pixels, n_channels)
+        values = tl.where(inside, values + bias[None, :], 0.0)
+        sums += tl.sum(values, axis=0)
+        squares += tl.sum(values * values, axis=0)
+    return sums, squares
+
+
+@triton.jit
+def _tile_sums(
+    x, biases, partial, per_row, n_pixels, tile, n_channels,
+    HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    """Writes the sums of one tile of pixels of an image."""
+    index, n = tl.program_id(0), tl.program_id(1)
+    channels = tl.arange(0, BLOCK_C)
+    bias = _bias_row(biases, n, per_row, channels, n_channels, HAS_BIAS, BLOCK_C)
+    last = tl.minimum((index + 1) * tile, n_pixels)
+    sums, squares = _image_sums(
+        x, bias, n, index * tile, last, channels, n_pixels, n_channels, BLOCK_P, BLOCK_C
+    )
+    place = partial + (n * tl.num_programs(0) + index) * 2 * n_channels + channels
+    tl.store(place, sums, mask=channels < n_channels)
+    tl.store(place + n_channels, squares, mask=channels < n_channels)
+
+
+@triton.jit
+def _add_tiles(partial, n, n_tiles, channels, n_channels, BLOCK_C: tl.constexpr):
+    """Returns the two sums of an image over its tiles."""
+    first = tl.zeros([BLOCK_C], tl.float32)
+    second = tl.zeros([BLOCK_C], tl.float32)
+    inside = channels < n_channels
+    for index in range(n_tiles):
+        place = partial + (n * n_tiles + index) * 2 * n_channels + channels
+        first += tl.load(place, mask=inside, other=0.0)
+        second += tl.load(place + n_channels, mask=inside, other=0.0)
+    return first, second
+
+
+@triton.jit
+def _normalise(
+    x, biases, scales, shifts, partial, y, statistics, per_row, n_pixels, tile, n_channels,
+    group_size, epsilon, HAS_BIAS: tl.constexpr, ALONE: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    """Writes a tile of the output and, once for each image, its statistics."""
+    index, n = tl.program_id(0), tl.program_id(1)
+    channels = tl.arange(0, BLOCK_C)
+    bias = _bias_row(biases, n, per_row, channels, n_channels, HAS_BIAS, BLOCK_C)
+    scale = _row(scales, n, per_row, channels, n_channels)
+    shift = _row(shifts, n, per_row, channels, n_channels)
+    if ALONE:
+        sums, squares = _image_sums(
+            x, bias, n, 0, n_pixels, channels, n_pixels, n_channels, BLOCK_P, BLOCK_C
+        )
+    else:
+        sums, squares = _add_tiles(partial, n, tl.num_programs(0), channels, n_channels, BLOCK_C)
+    count = n_pixels * group_size
+    mean = _over_groups(sums, channels, n_channels, group_size) / count
+    square = _over_groups(squares, channels, n_channels, group_size) / count
+    inverse = tl.rsqrt(tl.maximum(square - mean * mean, 0.0) + epsilon)
+    if index == 0:
+        place = statistics + n * 3 * n_channels + channels
+        tl.store(place, mean, mask=channels < n_channels)
+        tl.store(place + n_channels, inverse, mask=channels < n_channels)
+        tl.store(place + 2 * n_channels, sums, mask=channels < n_channels)
+    factor = inverse * scale
+    offset = shift + (bias - mean) * factor
+    for start in range(index * tile, tl.minimum((index + 1) * tile, n_pixels), BLOCK_P):
+        pixels = start + tl.arange(0, BLOCK_P)
+        values, inside, places = _images(x, n, pixels, channels, n_pixels, n_channels)
+        values = tl.maximum(values * factor[None, :] + offset[None, :], 0.0)
+        tl.store(y + places, values.to(y.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def _slopes(
+    dy, x, n, pixels, channels, n_pixels, n_channels, bias, scale, shift, mean, inverse
+):  # fmt: skip
+    """Returns the gradient before ReLU, the normalised images, and their places."""
+    values, inside, places = _images(x, n, pixels, channels, n_pixels, n_channels)
+    normal = (values + bias[None, :] - mean[None, :]) * inverse[None, :]
+    slopes = tl.load(dy + places, mask=inside, other=0.0).to(tl.float32)
+    is_open = (normal * scale[None, :] + shift[None, :] > 0.0) & inside
+    return tl.where(is_open, slopes, 0.0), normal, inside, places
+
+
+@triton.jit
+def _slope_sums(
+    dy, x, n, first, last, channels, n_pixels, n_channels, bias, scale, shift, mean, inverse,
+    BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    """Returns the sums of the gradient, and of its product with the normalised images."""
+    sums = tl.zeros([BLOCK_C], tl.float32)
+    products = tl.zeros([BLOCK_C], tl.float32)
+    for start in range(first, last, BLOCK_P):
+        pixels = start + tl.arange(0, BLOCK_P)
+        slopes, normal, _, _ = _slopes(
+            dy, x, n, pixels, channels, n_pixels, n_channels, bias, scale, shift, mean, inverse
+        )
+        sums += tl.sum(slopes, axis=0)
+        products += tl.sum(slopes * normal, axis=0)
+    return sums, products
+
+
+@triton.jit
+def _tile_slope_sums(
+    dy, x, biases, scales, shifts, statistics, partial, per_row, n_pixels, tile, n_channels,
+    HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    """Writes the sums that the backward pass needs of one tile of pixels."""
+    index, n = tl.program_id(0), tl.program_id(1)
+    channels = tl.arange(0, BLOCK_C)
+    known = channels < n_channels
+    bias = _bias_row(biases, n, per_row, channels, n_channels, HAS_BIAS, BLOCK_C)
+    scale = _row(scales, n, per_row, channels, n_channels)
+    shift = _row(shifts, n, per_row, channels, n_channels)
+    mean = tl.load(statistics + n * 3 * n_channels + channels, mask=known, other=0.0)
+    inverse = tl.load(statistics + (n * 3 + 1) * n_channels + channels, mask=known, other=0.0)
+    last = tl.minimum((index + 1) * tile, n_pixels)
+    sums, products = _slope_sums(
+        dy, x, n, index * tile, last, channels, n_pixels, n_channels,
+        bias, scale, shift, mean, inverse, BLOCK_P, BLOCK_C,
+    )  # fmt: skip
+    place = partial + (n * tl.num_programs(0) + index) * 2 * n_channels + channels
+    tl.store(place, sums, mask=known)
+    tl.store(place + n_channels, products, mask=known)
+
+
+@triton.jit
+def _normalise_backward(
+    dy, x, biases, scales, shifts, statistics, partial, dx, slopes_of_rows, per_row, n_pixels,
+    tile, n_channels, group_size, HAS_BIAS: tl.constexpr, ALONE: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
+):  # fmt: skip
+    """Writes a tile of the input's gradient and, once for each image, the parameters' share."""
+    index, n = tl.program_id(0), tl.program_id(1)
+    channels = tl.arange(0, BLOCK_C)
+    known = channels < n_channels
+    bias = _bias_row(biases, n, per_row, channels, n_channels, HAS_BIAS, BLOCK_C)
+    scale = _row(scales, n, per_row, channels, n_channels)
+    shift = _row(shifts, n, per_row, channels, n_channels)
+    mean = tl.load(statistics + n * 3 * n_channels + channels, mask=known, other=0.0)
+    inverse = tl.load(statistics + (n * 3 + 1) * n_channels + channels, mask=known, other=0.0)
+    total = tl.load(statistics + (n * 3 + 2) * n_channels + channels, mask=known, other=0.0)
+    if ALONE:
+        sums, products = _slope_sums(
+            dy, x, n, 0, n_pixels, channels, n_pixels, n_channels,
+            bias, scale, shift, mean, inverse, BLOCK_P, BLOCK_C,
+        )  # fmt: skip
+    else:
+        sums, products = _add_tiles(partial, n, tl.num_programs(0), channels, n_channels, BLOCK_C)
+    count = n_pixels * group_size
+    level = _over_groups(sums * scale, channels, n_channels, group_size) / count
+    tilt = _over_groups(products * scale, channels, n_channels, group_size) / count
+    if index == 0:
+        place = slopes_of_rows + n * 3 * n_channels + channels
+        # The bias moves every pixel, so its gradient is the sum of the input's, known in advance.
+        normal_sum = inverse * (total - n_pixels * mean)
+        slope = inverse * (scale * sums - n_pixels * level - tilt * normal_sum)
+        tl.store(place, slope, mask=known)
+        tl.store(place + n_channels, products, mask=known)
+        tl.store(place + 2 * n_channels, sums, mask=known)
+    for start in range(index * tile, tl.minimum((index + 1) * tile, n_pixels), BLOCK_P):
+        pixels = start + tl.arange(0, BLOCK_P)
+        slopes, normal, inside, places = _slopes(
+            dy, x, n, pixels, channels, n_pixels, n_channels, bias, scale, shift, mean, inverse
+        )
+        slopes = slopes * scale[None, :] - level[None, :] - normal * tilt[None, :]
+        slopes = slopes * inverse[None, :]
+        tl.store(dx + places, slopes.to(dx.dtype.element_ty), mask=inside)
+
+
+def _tiles(n_images: int, n_pixels: int) -> tuple[int, int]:
+    """Returns how many tiles an image has, and how many pixels a tile."""
+    if n_pixels <= SMALL:
+        return 1, n_pixels
+    n_tiles = max(1, min(N_PROGRAMS // n_images, n_pixels // (4 * PIXELS_AT_ONCE)))
+    # Whole steps, so that no tile reads pixels of the next.
+    tile = PIXELS_AT_ONCE * triton.cdiv(n_pixels, n_tiles * PIXELS_AT_ONCE)
+    return triton.cdiv(n_pixels, tile), tile
+
+
+def normalise(
+    x: Tensor, bias: Tensor | None, scale: Tensor, shift: Tensor, n_groups: int, epsilon: float
+) -> tuple[Tensor, Tensor]:
+    """Returns the output, and statistics ``[N, 3, C]`` for the backward pass."""
+    x = x.contiguous(memory_format=torch.channels_last)
+    bias = None if bias is None else bias.contiguous()
+    scale, shift = scale.contiguous(), shift.contiguous()
+    n, n_channels, height, width = x.shape
+    n_pixels, block = height * width, triton.next_power_of_2(n_channels)
+    n_tiles, tile = _tiles(n, n_pixels)
+    y = torch.empty_like(x)
+    statistics = x.new_empty(n, 3, n_channels, dtype=torch.float32)
+    partial = x.new_empty(n, n_tiles, 2, n_channels, dtype=torch.float32)
+    per_row, has_bias = n // scale.shape[0], bias is not None
+    if n_tiles > 1:
+        _tile_sums[(n_tiles, n)](
+            x, bias, partial, per_row, n_pixels, tile, n_channels,
+            has_bias, PIXELS_AT_ONCE, block,
+        )  # fmt: skip
+    _normalise[(n_tiles, n)](
+        x, bias, scale, shift, partial, y, statistics, per_row, n_pixels, tile, n_channels,
+        n_channels // n_groups, epsilon, has_bias, n_tiles == 1, PIXELS_AT_ONCE, block,
+    )  # fmt: skip
+    return y, statistics
+
+
+def normalise_backward(
+    dy: Tensor,
+    x: Tensor,
+    bias: Tensor | None,
+    scale: Tensor,
+    shift: Tensor,
+    statistics: Tensor,
+    n_groups: int,
+) -> tuple[Tensor, Tensor]:
+    """Returns the gradients of the images and of bias, scale and shift, ``[K, 3, C]``."""
+    x = x.contiguous(memory_format=torch.channels_last)
+    dy = dy.contiguous(memory_format=torch.channels_last)
+    bias = None if bias is None else bias.contiguous()
+    scale, shift = scale.contiguous(), shift.contiguous()
+    n, n_channels, height, width = x.shape
+    n_pixels, block = height * width, triton.next_power_of_2(n_channels)
+    n_tiles, tile = _tiles(n, n_pixels)
+    dx = torch.empty_like(x)
+    shares = torch.empty_like(statistics)
+    partial = statistics.new_empty(n, n_tiles, 2, n_channels)
+    per_row, has_bias = n // scale.shape[0], bias is not None
+    if n_tiles > 1:
+        _tile_slope_sums[(n_tiles, n)](
+            dy, x, bias, scale, shift, statistics, partial, per_row, n_pixels, tile, n_channels,
+            has_bias, PIXELS_AT_ONCE, block,
+        )  # fmt: skip
+    _normalise_backward[(n_tiles, n)](
+        dy, x, bias, scale, shift, statistics, partial, dx, shares, per_row, n_pixels, tile,
+        n_channels, n_channels // n_groups, has_bias, n_tiles == 1, PIXELS_AT_ONCE, block,
+    )  # fmt: skip
+    return dx, shares.view(-1, per_row, 3, n_channels).sum(dim=1)

@@ -1,0 +1,70 @@
+"""Independent computations on streams of their own, where a CUDA graph is being captured.
+
+A small operation leaves most of a GPU idle. In a captured graph, computations that do not wait for
+each other share the device; outside of a capture the host is too slow for that to help.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+MOST_STREAMS = 16  # of one program: over its runs, and over the branches inside each
+
+Result = TypeVar("Result", Tensor, tuple[Tensor, Tensor])
+
+_free: ContextVar[range] = ContextVar("_free", default=range(MOST_STREAMS))
+_read_elsewhere: ContextVar[list[Tensor] | None] = ContextVar("_read_elsewhere", default=None)
+
+
+@cache
+def _stream(number: int) -> torch.cuda.Stream:
+    return torch.cuda.Stream()
+
+
+@contextmanager
+def streams() -> Iterator[None]:
+    """Lets `side_by_side` use streams; to be held around the capture of a CUDA graph.
+
+    Memory is reused stream by stream, so tensors that cross from one to another are kept until
+    the capture is over.
+    """
+    token = _read_elsewhere.set([])
+    try:
+        yield
+    finally:
+        _read_elsewhere.reset(token)
+
+
+def side_by_side(calls: Sequence[Callable[[], Result]], shared: Sequence[Tensor]) -> list[Result]:
+    """Returns what each call returns; within `streams` each has a stream of its own.
+
+    ``shared`` are the tensors that the calls read and that do not outlive them. Calls inside calls
+    divide the streams among them; where too few are left, they go one after another.
+    """
+    free, kept = _free.get(), _read_elsewhere.get()
+    share = len(free) // len(calls)
+    if len(calls) == 1 or share == 0 or kept is None:
+        return [call() for call in calls]
+    main = torch.cuda.current_stream()
+    results: list[Result] = []
+    for index, call in enumerate(calls):
+        own = free[index * share : (index + 1) * share]
+        token = _free.set(own[1:])
+        _stream(own[0]).wait_stream(main)
+        with torch.cuda.stream(_stream(own[0])):
+            results.append(call())
+        _free.reset(token)
+    for index in range(len(calls)):
+        main.wait_stream(_stream(free[index * share]))
+    kept += [tensor.detach() for tensor in (*shared, *_tensors(results))]
+    return results
+
+
+def _tensors(results: Sequence[Tensor | tuple[Tensor, Tensor]]) -> Iterator[Tensor]:
+    for result in results:
+        yield from [result] if isinstance(result, Tensor) else result
