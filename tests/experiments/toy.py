@@ -15,9 +15,13 @@ from allotment.network import Allocate, MultiTaskNetwork
 from allotment.tasks import Task
 from tests.tasks.made_up import drawings, grey_images, photographs
 
-LARGE = {"omniglot": {"batch_size": 2, "evaluate_every": 10}, "clusters": {"batch_size": 2}}
+# Recording a step of a deep network takes ten times as long as these few rounds.
+LARGE = {
+    "omniglot": {"batch_size": 2, "evaluate_every": 10, "capture": False},
+    "clusters": {"batch_size": 2, "capture": False},
+}
 ONE_IN = 10  # of the tasks of a large experiment
-SIZE = 12  # of Omniglot's drawings, the published ones of which take seconds each
+SIZE = 12  # of Omniglot's drawings; one of the published 105 x 105 takes a second to train on
 
 
 def toy(name: str, rounds: int = 3, **training: Any) -> Experiment:

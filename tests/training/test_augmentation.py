@@ -199,7 +199,14 @@ def test_moving_images_leaves_the_other_draws_as_they_were(
 
 
 @mark.usefixtures("double")
-@mark.parametrize("chosen", [{"crop": 2}, {"shift": 1.0, "rotation": 30.0, "zoom": 0.2}])
+@mark.parametrize(
+    "chosen",
+    [
+        {"crop": 2},
+        {"shift": 1.0, "rotation": 30.0, "zoom": 0.2},
+        {"crop": 2, "rotation": 30.0, "schedule": "joint"},
+    ],
+)
 def test_runs_that_train_together_end_as_they_would_alone(
     chosen: dict[str, Any], device: torch.device
 ) -> None:
