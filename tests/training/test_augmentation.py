@@ -5,6 +5,7 @@ from typing import Any, ClassVar
 import torch
 from pytest import fixture, mark, raises
 from torch import Tensor, nn
+from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 
 from allotment.network import Allocation, GumbelMatrix, ModularLayer, MultiTaskNetwork, SharedBottom
@@ -119,6 +120,13 @@ def test_a_shift_is_not_turned_with_the_image() -> None:
     turned = torch.rot90(x, k=1, dims=(3, 4))
     expected = nn.functional.pad(turned, [2, 0, 0, 0])[..., :9]
     assert_close(both, expected, rtol=0, atol=1e-3)
+
+
+def test_no_operation_depends_on_the_values_of_the_draws() -> None:
+    augmentation = Augmentation(crop=2, shift=1.0, rotation=10.0, zoom=0.1)
+    with FakeTensorMode():  # shapes without values: whatever looks at one raises
+        x, noise = torch.empty(2, 3, 1, 8, 8), torch.empty(2, 3, augmentation.n_draws)
+        assert augmentation(x, noise).shape == x.shape
 
 
 class Watch(nn.Module):
