@@ -7,7 +7,7 @@ from pytest import MonkeyPatch, mark
 
 from allotment.experiments import EXPERIMENTS, Launch, run_launch
 from allotment.records import read_run
-from tests.experiments.toy import make_small_mnist, toy
+from tests.experiments.toy import make_small_data, toy
 
 EVERY = [(name, method.name) for name, e in EXPERIMENTS.items() for method in e.methods]
 
@@ -22,7 +22,7 @@ def test_every_method_of_every_experiment_leaves_a_complete_record(
         methods=(experiment.method(method),),
         out=tmp_path / "runs",
         n_runs=2,
-        data_folder=make_small_mnist(tmp_path / "data", monkeypatch),
+        data_folder=make_small_data(tmp_path / "data", monkeypatch, *experiment.data),
     )
     folders = run_launch(launch, lambda cohort, progress: None)
     assert len(folders) == 2 * len(experiment.conditions)

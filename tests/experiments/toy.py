@@ -1,34 +1,74 @@
 """Experiments at toy size: few rounds, few runs, and a data folder with made-up images."""
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from pytest import MonkeyPatch
+from torch import nn
 
 from allotment.data import DATASETS, Array, ArraySpec
-from allotment.experiments import EXPERIMENTS, Experiment
+from allotment.experiments import EXPERIMENTS, Experiment, TaskChoice
+from allotment.network import Allocate, MultiTaskNetwork
+from allotment.tasks import Task
+from tests.tasks.made_up import drawings, grey_images, photographs
 
-N_IMAGES = {"train": 50, "test": 20}
+# Recording a step of a deep network takes ten times as long as these few rounds.
+LARGE = {
+    "omniglot": {"batch_size": 2, "evaluate_every": 10, "capture": False},
+    "clusters": {"batch_size": 2, "capture": False},
+}
+ONE_IN = 10  # of the tasks of a large experiment
+SIZE = 12  # of Omniglot's drawings; one of the published 105 x 105 takes a second to train on
 
 
 def toy(name: str, rounds: int = 3, **training: Any) -> Experiment:
-    """A declared experiment that is over after a few rounds."""
+    """A declared experiment that is over after a few rounds; a large one has fewer tasks too."""
     experiment = EXPERIMENTS[name]
-    settings = replace(experiment.training, rounds=rounds, **training)
-    return replace(experiment, training=settings, n_runs=2)
+    settings = replace(experiment.training, rounds=rounds, **LARGE.get(name, {}) | training)
+    changed = replace(experiment, training=settings, n_runs=2)
+    if name not in LARGE:
+        return changed
+
+    def some_tasks(choice: TaskChoice) -> list[Task]:
+        return experiment.tasks(choice)[::ONE_IN]
+
+    def network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
+        full = experiment.network(allocate, outputs)
+        # The heads expect the 4 x 4 pixels that larger drawings end as.
+        full.layers[-1] = nn.Sequential(nn.Upsample(size=(4, 4)), nn.Flatten())
+        return full
+
+    return replace(changed, tasks=some_tasks, network=network)
+
+
+def make_small_data(folder: Path, monkeypatch: MonkeyPatch, *names: str) -> Path:
+    """Writes prepared data sets of a few images each, and has so few declared."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        arrays = _made_up(name)
+        specs = {key: ArraySpec(_kind(array), array.shape) for key, array in arrays.items()}
+        monkeypatch.setitem(DATASETS, name, replace(DATASETS[name], arrays=specs))
+        np.savez(folder / f"{name}.npz", allow_pickle=False, **arrays)
+    return folder
 
 
 def make_small_mnist(folder: Path, monkeypatch: MonkeyPatch) -> Path:
     """Writes a prepared ``mnist.npz`` with a few images, and has so few declared."""
-    random = np.random.default_rng(0)
-    arrays: dict[str, Array] = {}
-    for part, n in N_IMAGES.items():
-        arrays[f"x_{part}"] = random.integers(256, size=(n, 28, 28), dtype=np.uint8)
-        arrays[f"y_{part}"] = np.arange(n, dtype=np.uint8) % 10
-    specs = {name: ArraySpec("uint8", array.shape) for name, array in arrays.items()}
-    monkeypatch.setitem(DATASETS, "mnist", replace(DATASETS["mnist"], arrays=specs))
-    folder.mkdir(parents=True, exist_ok=True)
-    np.savez(folder / "mnist.npz", allow_pickle=False, **arrays)
-    return folder
+    return make_small_data(folder, monkeypatch, "mnist")
+
+
+def _made_up(name: str) -> dict[str, Array]:
+    match name:
+        case "omniglot":
+            return drawings(n_drawers=4, size=SIZE)
+        case "cifar100":
+            return photographs(n_train=5)
+        case _:
+            return grey_images(n_train=50, n_test=20)
+
+
+def _kind(array: Array) -> str:
+    return "str" if array.dtype.kind == "U" else array.dtype.name

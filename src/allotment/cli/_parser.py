@@ -47,6 +47,13 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
     command = commands.add_parser("run", help="train the runs of an experiment")
     command.add_argument("experiment", metavar="EXPERIMENT", help="see `allotment list`")
     command.add_argument("--method", action="append", metavar="M", help="default: all; repeatable")
+    command.add_argument(
+        "--split",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="default: the first; repeatable",
+    )
     command.add_argument("--runs", type=int, metavar="N", help="default: as declared")
     command.add_argument("--first-seed", type=int, default=0, metavar="S")
     command.add_argument("--rounds", type=int, metavar="K", help="default: as declared")

@@ -53,7 +53,8 @@ def run(options: Namespace) -> int:
 
 def make_launch(options: Namespace) -> Launch:
     """Returns the launch that the options describe."""
-    experiment = overridden(experiment_named(options.experiment), options.set)
+    experiment = experiment_named(options.experiment).on_splits(options.split)
+    experiment = overridden(experiment, options.set)
     if options.rounds is not None:
         training = replace(experiment.training, rounds=options.rounds)
         experiment = replace(experiment, training=training)

@@ -2,7 +2,7 @@
 
 >>> from allotment.experiments import EXPERIMENTS
 >>> list(EXPERIMENTS)
-['transfer', 'two_pairs', 'digits', 'mnist']
+['transfer', 'two_pairs', 'digits', 'mnist', 'omniglot', 'clusters']
 >>> [method.name for method in EXPERIMENTS["two_pairs"].methods]
 ['no_sharing', 'shared_bottom', 'gumbel']
 """

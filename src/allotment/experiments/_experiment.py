@@ -1,7 +1,7 @@
 """What an experiment is: a declaration."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +36,7 @@ class Experiment:
     place: str  # in the paper
     data: tuple[str, ...] = ()  # data sets it needs
     conditions: tuple[str, ...] = ("",)  # variants of the tasks
+    splits: Mapping[str, str] = field(default_factory=dict)  # by condition, where they differ so
     tasks: Callable[[TaskChoice], list[Task]]
     tasks_differ: bool = False  # whether each seed has tasks of its own
     network: Callable[[Allocate, Mapping[str, int]], MultiTaskNetwork]
@@ -51,6 +52,25 @@ class Experiment:
         """Returns the method of this name."""
         check_choice("method", name, [method.name for method in self.methods])
         return next(method for method in self.methods if method.name == name)
+
+    def on_splits(self, names: Sequence[str]) -> "Experiment":
+        """Returns the experiment under the conditions of these splits of the data.
+
+        Without a name that is the first split, where there are several.
+        """
+        if not self.splits:
+            if names:
+                raise ValueError(
+                    "`split` should be named for an experiment that has several. "
+                    f"Found `split = {names[0]!r}` for {self.name!r}, which has one."
+                )
+            return self
+        known = list(self.splits.values())
+        for name in names:
+            check_choice("split", name, known)
+        chosen = set(names) or {known[0]}
+        conditions = tuple(c for c, split in self.splits.items() if split in chosen)
+        return replace(self, conditions=conditions)
 
     def build_network(
         self, method: Method, outputs: Mapping[str, int], seed: int

@@ -1,11 +1,16 @@
 """The experiments by name."""
 
 from .._checks import check_choice
+from ._clusters import CLUSTERS
 from ._experiment import Experiment
 from ._images import DIGITS, MNIST
+from ._omniglot import OMNIGLOT
 from ._synthetic import TRANSFER, TWO_PAIRS
 
-EXPERIMENTS = {experiment.name: experiment for experiment in (TRANSFER, TWO_PAIRS, DIGITS, MNIST)}
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (TRANSFER, TWO_PAIRS, DIGITS, MNIST, OMNIGLOT, CLUSTERS)
+}
 
 
 def experiment_named(name: str) -> Experiment:

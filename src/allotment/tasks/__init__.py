@@ -11,6 +11,7 @@ from ._digits import digits as digits
 from ._four_mnists import four_mnists as four_mnists
 from ._images import rotated as rotated
 from ._images import split_rows as split_rows
+from ._omniglot import omniglot as omniglot
 from ._split import FreshSamples as FreshSamples
 from ._split import Split as Split
 from ._split import as_seen as as_seen
@@ -18,3 +19,4 @@ from ._synthetic import SineSamples as SineSamples
 from ._synthetic import synthetic_pairs as synthetic_pairs
 from ._task import Task as Task
 from ._task import check_names as check_names
+from ._three_clusters import three_clusters as three_clusters

@@ -14,9 +14,12 @@ def rotated(size: int, n_channels: int = 1) -> Tensor:
     return torch.rot90(positions, k=-1, dims=(1, 2)).flatten()
 
 
-def split_rows(n: int, shares: Sequence[float], *, seed: int) -> list[Tensor]:
-    """Returns the rows ``0 .. n - 1`` at random in parts of these shares, each sorted."""
-    order = torch.randperm(n, generator=stream(seed, "split"))
+def split_rows(n: int, shares: Sequence[float], *, seed: int, use: str = "split") -> list[Tensor]:
+    """Returns the rows ``0 .. n - 1`` at random in parts of these shares, each sorted.
+
+    Another ``use`` of the same seed gives other parts.
+    """
+    order = torch.randperm(n, generator=stream(seed, use))
     edges = [round(n * sum(shares[: i + 1])) for i in range(len(shares))]
     starts = [0, *edges[:-1]]
     return [order[start:end].sort().values for start, end in zip(starts, edges, strict=True)]

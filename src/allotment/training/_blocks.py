@@ -22,6 +22,7 @@ class Block:
     dropout: Tensor | None  # [S, R, B, D], uniform
     rows: Tensor | None = None  # [S, R, B], rows of the store
     kinds: Tensor | None = None  # [S, R], kinds of the store
+    augmentation: Tensor | None = None  # [S, R, B, n_draws], uniform
     inputs: Tensor | None = None  # [S, R, B, ...], fresh samples
     targets: Tensor | None = None  # [S, R, B, ...]
 
@@ -36,16 +37,23 @@ class Block:
 class BlockMaker:
     """Draws blocks; each draw is a function of a run's seed, its use and the block's number.
 
-    ``n_gates`` and ``n_features`` are the widths of the noise for gates and for dropout.
+    ``n_gates``, ``n_features`` and ``n_draws`` are the widths of the noise for gates, for dropout
+    and for moving images.
     """
 
     def __init__(
-        self, runs: Sequence[Run], store: Store | None, n_gates: int, n_features: int
+        self,
+        runs: Sequence[Run],
+        store: Store | None,
+        n_gates: int,
+        n_features: int,
+        n_draws: int = 0,
     ) -> None:
         self._runs = runs
         self._store = store
         self._n_gates = n_gates
         self._n_features = n_features
+        self._n_draws = n_draws
         self._batch_size = runs[0].settings.batch_size
         self._n_tasks = len(runs[0].tasks)
         self._block: Block | None = None  # kept, since new memory costs as much as the draws
@@ -67,6 +75,7 @@ class BlockMaker:
             tasks=torch.empty(shape, dtype=torch.int64),
             gates=torch.empty(*shape, self._n_gates),
             dropout=torch.empty(*batch_shape, self._n_features) if self._n_features else None,
+            augmentation=torch.empty(*batch_shape, self._n_draws) if self._n_draws else None,
         )
         if self._store is not None:
             rows = torch.empty(batch_shape, dtype=torch.int64)
@@ -84,9 +93,10 @@ class BlockMaker:
         order = chances.argsort(dim=1)  # [K, T], each round's order of tasks
         block.tasks[:, r] = order.flatten()
         block.gates[:, r] = _uniform(block.gates[:, r], stream(run.seed, "gates", number))
-        if block.dropout is not None:
-            noise = block.dropout[:, r]
-            block.dropout[:, r] = _uniform(noise, stream(run.seed, "dropout", number))
+        for use in ("dropout", "augmentation"):
+            noise = getattr(block, use)
+            if noise is not None:
+                noise[:, r] = _uniform(noise[:, r], stream(run.seed, use, number))
         # Where in the block each round takes up each task, [K, T].
         steps = torch.arange(ROUNDS_PER_BLOCK).unsqueeze(1) * self._n_tasks + order.argsort(dim=1)
         for task in range(self._n_tasks):

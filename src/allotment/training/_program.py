@@ -10,6 +10,7 @@ from .._checks import first_line
 from .._streams import torch_stream
 from ..network import HeadTable, Noise
 from ..tasks import Split
+from ._augmentation import Augmentation
 from ._blocks import Block, BlockMaker
 from ._capture import Gradients, capture
 from ._charges import Charges
@@ -37,7 +38,13 @@ class Program:
         self._store = _make_store(runs, device)
         heads, dropout = network.heads, network.dropout
         n_features = heads.weight.shape[-1] if dropout and isinstance(heads, HeadTable) else 0
-        self._blocks = BlockMaker(runs, self._store, sum(network.layer_sizes), n_features)
+        chosen = self.settings
+        self._augmentation = Augmentation(
+            crop=chosen.crop, shift=chosen.shift, rotation=chosen.rotation, zoom=chosen.zoom
+        )
+        self._blocks = BlockMaker(
+            runs, self._store, sum(network.layer_sizes), n_features, self._augmentation.n_draws
+        )
         n_steps = self.settings.rounds * self.n_tasks
         charges = Charges([run.settings for run in runs], network.layer_sizes, n_steps)
         self.passes = Passes(runs, self.replicas, charges)
@@ -128,6 +135,8 @@ class Program:
         else:
             assert block.rows is not None and block.kinds is not None
             x, y = self._store.fetch(entry(block.rows), entry(block.kinds))
+        if block.augmentation is not None:
+            x = self._augmentation(x, entry(block.augmentation))
         dropout = None if block.dropout is None else entry(block.dropout)
         tasks, gates = entry(block.tasks), entry(block.gates)
         if self._tasks_per_step > 1:

@@ -25,6 +25,10 @@ class TrainingSettings:
     entropy_power: float = 1.0  # the entropy's weight grows as (step / steps) ** entropy_power
     connection_weight: float = 0.0
     disconnect_weight: float = 0.0
+    crop: int = 0  # training images get a border of so many zeros and are cut back at random
+    shift: float = 0.0  # training images move by at most so many pixels
+    rotation: float = 0.0  # training images turn by at most so many degrees
+    zoom: float = 0.0  # training images grow or shrink by at most this share of their size
     evaluate_every: int | None = None  # rounds between looks at the validation split
     schedule: str = "alternating"  # "joint": one step a round, on one batch of every task
     precision: str = "float32"  # or "tf32", "bfloat16": of products on a GPU
@@ -49,6 +53,10 @@ class TrainingSettings:
             check_at_least(name, getattr(self, name), 0.0)
         for name in ("connection_weight", "disconnect_weight"):
             check_at_least(name, getattr(self, name), 0.0)
+        for name in ("crop", "shift", "rotation", "zoom"):
+            check_at_least(name, getattr(self, name), 0)
+        if self.zoom >= 1:
+            raise ValueError(f"`zoom` should be below 1. Found `zoom = {self.zoom}`.")
         if self.evaluate_every is not None:
             check_at_least("evaluate_every", self.evaluate_every, 1)
             if self.evaluate_every % ROUNDS_PER_BLOCK:

@@ -1,0 +1,42 @@
+"""Forty tasks on three data sets: which of them share components?"""
+
+from ..network import clusters_network
+from ..tasks import Task, three_clusters
+from ..training import TrainingSettings
+from ._experiment import Experiment, TaskChoice
+from ._methods import GumbelSettings, Method, SharedBottomSettings
+
+
+def _three_clusters(choice: TaskChoice) -> list[Task]:
+    return three_clusters(choice.data_folder)
+
+
+CLUSTERS = Experiment(
+    name="clusters",
+    title="Three clusters of tasks",
+    summary="40 tasks on CIFAR-100, MNIST and Fashion-MNIST; which of them share?",
+    place="Section V-C",
+    data=("cifar100", "mnist", "fashion_mnist"),
+    tasks=_three_clusters,
+    network=clusters_network,
+    methods=(
+        Method(
+            name="shared_bottom",
+            label="Shared bottom",  # summed or averaged: the same under GroupNorm
+            allocation=SharedBottomSettings(),
+        ),
+        Method(
+            name="gumbel_budget",
+            label="Gumbel-Matrix, budget 0.5",
+            allocation=GumbelSettings(),
+            budget=0.5,
+        ),
+    ),
+    training=TrainingSettings(
+        rounds=20_000, batch_size=32, learning_rate=3e-4, logit_learning_rate=6e-3, crop=4
+    ),
+    n_runs=3,
+    measure="accuracy",
+    measure_label="Test accuracy",
+    structure="one embedding for each data set",
+)

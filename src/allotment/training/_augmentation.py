@@ -1,0 +1,82 @@
+"""Training images moved a little at random, on the device, by draws that are handed in."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+N_CROP_DRAWS = 2  # down, right
+N_WARP_DRAWS = 4  # right, down, angle, size
+
+
+class Augmentation:
+    """Crops, and shifts, turns and resizes, each image by draws of its own.
+
+    A draw of 0.5 leaves an image where it is, and what moves in from outside is zero. Draws are
+    arguments and no size depends on their values, so a step that augments can be captured.
+
+    Args:
+        crop: Zeros are added on each side in this width, and a part of the image's own size is
+            cut out again, every place being equally likely.
+        shift: The largest shift in pixels, in either direction of both axes.
+        rotation: The largest angle in degrees, in either direction.
+        zoom: The largest relative change of size, to either side.
+    """
+
+    def __init__(
+        self, *, crop: int = 0, shift: float = 0.0, rotation: float = 0.0, zoom: float = 0.0
+    ) -> None:
+        self.crop = crop
+        self.shift = shift
+        self.rotation = rotation
+        self.zoom = zoom
+        self._warps = any((shift, rotation, zoom))
+        self.n_draws = N_CROP_DRAWS * bool(crop) + N_WARP_DRAWS * self._warps  # for each image
+
+    def __call__(self, x: Tensor, noise: Tensor) -> Tensor:
+        """Returns images ``[R, B, C, H, W]`` moved as uniform ``noise [R, B, n_draws]`` says."""
+        if x.ndim != 5:
+            raise ValueError(
+                "`crop`, `shift`, `rotation` and `zoom` should be set for images alone, examples "
+                f"of shape [C, H, W]. Found examples of shape {list(x.shape[2:])}."
+            )
+        images, draws = x.flatten(0, 1), noise.flatten(0, 1).to(x.dtype)
+        if self._warps:
+            images = self._warped(images, draws[:, -N_WARP_DRAWS:])
+        if self.crop:
+            images = self._cropped(images, draws[:, :N_CROP_DRAWS])
+        return images.view(x.shape)
+
+    def _cropped(self, images: Tensor, draws: Tensor) -> Tensor:
+        """Returns images ``[N, C, H, W]`` cut out at draws ``[N, 2]``, pixel by pixel."""
+        n, n_channels, height, width = images.shape
+        most = 2 * self.crop
+        # A draw just below 1 may be rounded up to the place after the last.
+        offsets = (draws * (most + 1)).long().clamp_max(most)  # [N, 2]
+        rows = offsets[:, :1] + torch.arange(height, device=images.device)  # [N, H]
+        columns = offsets[:, 1:] + torch.arange(width, device=images.device)  # [N, W]
+        padded = F.pad(images, [self.crop] * 4)
+        image = torch.arange(n, device=images.device).view(-1, 1, 1, 1)
+        channel = torch.arange(n_channels, device=images.device).view(1, -1, 1, 1)
+        return padded[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
+
+    def _warped(self, images: Tensor, draws: Tensor) -> Tensor:
+        """Returns images ``[N, C, H, W]`` shifted, turned and resized by draws ``[N, 4]``."""
+        height, width = images.shape[2:]
+        right, down, angle, size = (2 * draws - 1).unbind(1)  # [N] each, -1 to 1
+        angle = math.radians(self.rotation) * angle
+        size = 1 + self.zoom * size
+        cos, sin = angle.cos() / size, angle.sin() / size
+        right, down = self.shift * right, self.shift * down
+        # Where in the old image a pixel of the new one lies; half the image's side is 1 there.
+        ratio = height / width
+        places = torch.stack(
+            [
+                torch.stack([cos, -sin * ratio, -2 * (cos * right - sin * down) / width], dim=1),
+                torch.stack([sin / ratio, cos, -2 * (sin * right + cos * down) / height], dim=1),
+            ],
+            dim=1,
+        )  # [N, 2, 3]
+        grid = F.affine_grid(places, list(images.shape), align_corners=False)
+        return F.grid_sample(images, grid, padding_mode="zeros", align_corners=False)
