@@ -4,6 +4,7 @@ import numpy as np
 
 from allotment._progress import Floats
 from allotment.records import RunRecord
+from allotment.report import Expectation, ExpectedRow
 from tests.records.made_up import a_header, a_record, an_evaluation, an_outcome
 
 SUPERCLASSES = (
@@ -66,6 +67,26 @@ KINDS = (
     "max pool",
     "average pool",
     "identity",
+)
+
+OMNIGLOT = Expectation(
+    experiment="omniglot",
+    title="Twenty alphabets",
+    place="Table II",
+    measure="Test error",
+    unit="%",
+    shows="error",
+    shown_task="Syriac_(Estrangelo)",
+    rows=(
+        ExpectedRow(method="shared_bottom", label="Shared bottom", paper="6.75 ± 0.33"),
+        ExpectedRow(
+            method="gumbel",
+            label="Gumbel-Matrix",
+            paper="6.48 ± 0.28",
+            paper_distinct="10.1",
+            learnt=True,
+        ),
+    ),
 )
 
 

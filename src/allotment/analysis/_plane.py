@@ -6,6 +6,8 @@ import numpy as np
 
 from allotment._progress import Floats
 
+_NOTHING = 1e-12  # a squared distance that is left by rounding
+
 
 @dataclass(frozen=True, kw_only=True)
 class Plane:
@@ -27,7 +29,7 @@ def plane(similarity: Floats) -> Plane:
     centring = np.eye(n_tasks) - 1.0 / n_tasks
     products = -0.5 * centring @ squares @ centring
     values, vectors = np.linalg.eigh((products + products.T) / 2)  # in rising order
-    values = np.clip(values, 0.0, None)
+    values = np.where(values > _NOTHING, values, 0.0)
     top = values[::-1][:2]
     points = np.zeros((n_tasks, 2))
     points[:, : len(top)] = vectors[:, ::-1][:, :2] * np.sqrt(top)
@@ -36,4 +38,4 @@ def plane(similarity: Floats) -> Plane:
     )  # rounded, so that of a tie the first is taken
     points *= np.where(points[farthest, [0, 1]] < 0, -1.0, 1.0)
     total = values.sum()
-    return Plane(points=points, shown=float(top.sum() / total) if total > 1e-12 else 1.0)
+    return Plane(points=points, shown=float(top.sum() / total) if total else 1.0)

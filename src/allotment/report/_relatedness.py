@@ -100,7 +100,7 @@ def family_table(known: KnownFamilies, name: str) -> Table:
     return Table(
         head=(*head, *(f"to {other.name}" for other in others)),
         rows=tuple(rows),
-        caption=f"Families of tasks, {name}: mean cosine similarity with its 90 % interval",
+        caption=f"Families of tasks, {name}, with the mean cosine similarity of their tasks",
     )
 
 
@@ -126,12 +126,16 @@ def group_table(record: RunRecord, name: str) -> Table:
 
 def share_table(task_names: Sequence[str], found: Relatedness) -> Table:
     """Returns the share of open gates of each task, beside the budget."""
-    allowed = NOTHING if found.budget is None else f"{100 * found.budget:.0f} %"
+    allowed = "" if found.budget is None else f"; the budget is {100 * found.budget:.0f} %"
     rows = [
-        (name, spread_text(share.scaled(100.0)), allowed)
+        (name, spread_text(share.scaled(100.0)))
         for name, share in zip(task_names, found.shares, strict=True)
     ]
-    return Table(head=("Task", "Gates open, %", "Budget"), rows=tuple(rows))
+    return Table(
+        head=("Task", "Gates open, %"),
+        rows=tuple(rows),
+        caption=f"How much of the network each task uses{allowed}",
+    )
 
 
 def spread_text(value: Estimate) -> str:
@@ -154,10 +158,7 @@ def _side_by_side(rows: Sequence[ExpectedRow], found: Sequence[Relatedness]) -> 
     return Table(
         head=("Task embeddings", *(row.name for row in rows)),
         rows=tuple((label, *texts) for label, texts in shown.items()),
-        caption=(
-            "Which tasks belong together: numbers over runs, similarities and Rand indices with "
-            "the 90 % interval of their mean"
-        ),
+        caption=("Which tasks belong together, over runs; in brackets the 90 % interval of a mean"),
     )
 
 

@@ -15,7 +15,7 @@ def usage_tables(part: Section) -> list[Table]:
     return [
         usage_table(usage_by_kind(runs), row.name, len(runs))
         for row, runs in finished
-        if row.learnt and runs and _has_kinds(runs[0])
+        if row.learnt and runs and has_kinds(runs[0])
     ]
 
 
@@ -48,7 +48,7 @@ def trend_words(part: Section) -> list[str]:
     ]
 
 
-def _has_kinds(record: RunRecord) -> bool:
+def has_kinds(record: RunRecord) -> bool:
     """Returns whether names say what components are; single letters only tell them apart."""
     names = record.header.component_names
     return len(record.header.layer_sizes) > 1 and all(len(name) > 1 for name in names)
