@@ -5,6 +5,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 from pytest import approx, mark, raises
 from sklearn.cluster import AgglomerativeClustering
+from sklearn.metrics import adjusted_rand_score
 
 from allotment._progress import Floats
 from allotment.analysis import agreement, cluster, cosine_similarity, cut, leaf_order, linkage
@@ -182,6 +183,14 @@ def test_the_adjusted_rand_index_by_hand() -> None:
     # Pairs together in both: 1 of 2 and 1 of 2; by chance 2 * 2 / 6; largest (2 + 2) / 2.
     by_hand = (0 - 4 / 6) / (2 - 4 / 6)
     assert agreement([0, 0, 1, 1], [0, 1, 0, 1]) == approx(by_hand)
+
+
+@mark.parametrize("n_groups", [(1, 1), (1, 3), (2, 5), (3, 3), (15, 4), (40, 40)])
+def test_the_adjusted_rand_index_is_that_of_scikit_learn(n_groups: tuple[int, int]) -> None:
+    draws = np.random.default_rng(0)
+    for _ in range(20):
+        first, second = (draws.integers(n, size=15).tolist() for n in n_groups)
+        assert agreement(first, second) == approx(adjusted_rand_score(first, second))
 
 
 def test_groupings_of_different_tasks_are_refused() -> None:

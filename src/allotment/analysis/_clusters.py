@@ -3,11 +3,12 @@
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.cluster import hierarchy
 from scipy.spatial.distance import squareform
-from sklearn.metrics import adjusted_rand_score, silhouette_score
+from sklearn.metrics import silhouette_score
 
 from allotment._progress import Floats
 
@@ -61,7 +62,7 @@ def cut(tree: Floats, n_clusters: int) -> tuple[int, ...]:
         raise ValueError(f"`n_clusters` should be at least 1. Found `n_clusters = {n_clusters}`.")
     if not len(tree):
         return (0,)
-    return _numbered(hierarchy.fcluster(tree, n_clusters, criterion="maxclust").tolist())
+    return numbered(hierarchy.fcluster(tree, n_clusters, criterion="maxclust").tolist())
 
 
 def cluster(similarity: Floats) -> Clustering:
@@ -87,7 +88,7 @@ def cluster(similarity: Floats) -> Clustering:
     if found:
         return max(found, key=lambda each: (round(each.silhouette, _DIGITS), -each.n_clusters))
     apart = [int(np.argmax(row <= 10.0**-_DIGITS)) for row in distance]  # the first task like it
-    return Clustering(labels=_numbered(apart), silhouette=math.nan)
+    return Clustering(labels=numbered(apart), silhouette=math.nan)
 
 
 def agreement(labels: Sequence[Hashable], others: Sequence[Hashable]) -> float:
@@ -101,10 +102,23 @@ def agreement(labels: Sequence[Hashable], others: Sequence[Hashable]) -> float:
             "`labels` and `others` should be as many. Found "
             f"{len(labels)} labels and {len(others)} others."
         )
-    return float(adjusted_rand_score(_numbered(labels), _numbered(others)))
+    rows, columns = numbered(labels), numbered(others)
+    table = np.zeros((max(rows, default=0) + 1, max(columns, default=0) + 1))
+    np.add.at(table, (rows, columns), 1)
+    of_labels, of_others = _n_pairs(table.sum(axis=1)), _n_pairs(table.sum(axis=0))
+    by_chance = of_labels * of_others / max(_n_pairs(table.sum()), 1.0)
+    largest = (of_labels + of_others) / 2
+    if largest == by_chance:  # all tasks together in both, or all apart in both
+        return 1.0
+    return (_n_pairs(table) - by_chance) / (largest - by_chance)
 
 
-def _numbered(labels: Sequence[Hashable]) -> tuple[int, ...]:
+def _n_pairs(counts: Any) -> float:
+    """Returns how many pairs can be taken from groups of these sizes."""
+    return float((counts * (counts - 1) / 2).sum())
+
+
+def numbered(labels: Sequence[Hashable]) -> tuple[int, ...]:
     """Returns the labels as numbers in the order in which they first stand."""
     numbers: dict[Hashable, int] = {}
     return tuple(numbers.setdefault(label, len(numbers)) for label in labels)

@@ -9,7 +9,7 @@ import numpy as np
 from allotment._progress import Floats
 from allotment.records import RunRecord
 
-from ._clusters import Clustering, agreement, cluster, cut, linkage
+from ._clusters import Clustering, agreement, cluster, cut, linkage, numbered
 from ._embeddings import cosine_similarity, distinct_groups, embeddings
 from ._estimate import Estimate, estimate
 from ._families import between_families, distinct_by_family, family_names, within_and_across
@@ -90,7 +90,7 @@ def separates(record: RunRecord) -> bool | None:
     if not families:
         return None
     tree = linkage(cosine_similarity(embeddings(record)))
-    return agreement(cut(tree, len(set(families))), families) == 1.0
+    return cut(tree, len(set(families))) == numbered(families)
 
 
 def stability(clusterings: Sequence[Clustering]) -> float:
