@@ -271,13 +271,12 @@ def train_omniglot(n_rounds: int, examples: Examples, device: torch.device) -> I
     layers = [omniglot_components(stride) for stride in (2, 2, 1, 2, 2, 1, 2, 1)]
     widths = [int(targets.max()) + 1 for _, targets in examples]
     network = ImageNetwork((1, 48), layers, widths, p_init=0.97).to(device)
-    logits = [layer.logits for layer in network.layers]
-    biases = [
-        p for m in network.modules() if isinstance(m, nn.Conv2d | nn.Linear) for p in [m.bias]
-    ]
+    named = dict(network.named_parameters())
+    logits = [p for name, p in named.items() if name.endswith("logits")]
+    biases = [m.bias for m in network.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
     apart = {id(parameter) for parameter in (*logits, *biases)}
     weights = [parameter for parameter in network.parameters() if id(parameter) not in apart]
-    groups = [
+    groups: list[dict[str, Any]] = [
         {"params": weights, "weight_decay": 3e-4},
         {"params": biases},
         {"params": logits, "lr": 2e-3},

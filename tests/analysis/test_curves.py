@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from allotment.analysis import loss_band, smooth
+from allotment.analysis import error_curves, loss_band, smooth
 from allotment.records import RunRecord
-from tests.records.made_up import a_header, a_record, failed_run
+from tests.records.made_up import a_header, a_record, an_evaluation, failed_run
 
 
 def flat(level: float, rounds: list[int], seed: int = 0) -> RunRecord:
@@ -51,3 +51,25 @@ def test_runs_of_different_length_meet_at_the_shortest() -> None:
 def test_one_run_has_no_band_and_no_run_has_no_curve() -> None:
     assert np.isnan(loss_band([flat(1.0, [10, 20])], window=1).low).all()
     assert len(loss_band([failed_run()], window=1).rounds) == 0
+
+
+def looks(errors: dict[int, float], seed: int = 0) -> RunRecord:
+    seen = [
+        (at, an_evaluation(np.full(4, 1 - error), "validation")) for at, error in errors.items()
+    ]
+    return a_record(a_header(seed=seed), validation=tuple(seen))
+
+
+def test_the_mean_error_is_taken_where_all_runs_looked() -> None:
+    found = error_curves([looks({10: 0.4, 20: 0.2, 30: 0.1}), looks({10: 0.6, 30: 0.3}, seed=1)])
+    assert_allclose(found.rounds, [10, 30])
+    assert_allclose(found.mean, [0.5, 0.2])
+    assert_allclose(found.runs[0][0], [10, 20, 30])
+    assert_allclose(found.runs[0][1], [0.4, 0.2, 0.1])
+
+
+def test_runs_without_looks_or_that_failed_have_no_error_curve() -> None:
+    without = an_evaluation(None, "validation")
+    silent = a_record(validation=((10, without), (20, without)))
+    assert error_curves([a_record(), failed_run(), silent]).runs == ()
+    assert len(error_curves([]).rounds) == 0

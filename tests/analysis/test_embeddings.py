@@ -7,7 +7,6 @@ from allotment.analysis import (
     distinct_groups,
     embeddings,
     recovers,
-    usage_by_layer,
 )
 from tests.records.made_up import PAIRS, a_header, a_record, an_outcome
 
@@ -54,6 +53,18 @@ def test_without_families_recovery_is_unknown() -> None:
     assert recovers(a_record(a_header(families=()))) is None
 
 
-def test_usage_by_layer() -> None:
-    record = a_record(a_header(layer_sizes=(1, 3)))
-    assert_allclose(usage_by_layer(record), [2 / 4, 4 / 12])
+def test_equal_rows_are_exactly_alike() -> None:
+    # Lengths whose roots are not exact: 3, 5, 6, 7 open gates.
+    rows = np.array([[column < n for column in range(7)] for n in (3, 5, 6, 7)], dtype=float)
+    twice = cosine_similarity(np.concatenate([rows, rows]))
+    assert (twice[:4, 4:].diagonal() == 1.0).all()
+    assert (np.diagonal(twice) == 1.0).all()
+    assert (twice == twice.T).all()
+
+
+def test_permuting_tasks_permutes_the_similarity() -> None:
+    draws = np.random.default_rng(0)
+    rows = (draws.random((12, 20)) < 0.5).astype(float)
+    order = draws.permutation(12)
+    expected = cosine_similarity(rows)[np.ix_(order, order)]
+    assert_allclose(cosine_similarity(rows[order]), expected, rtol=0, atol=1e-12)

@@ -31,6 +31,8 @@ BAD = [
     (("run", "mnist", "--out", "out"), ("Found no such file", "allotment data prepare mnist")),
     (("report", "nowhere"), ("should be a folder with runs in it", "nowhere")),
     (("report", "."), ("should hold at least one finished run", "Found none")),
+    (("embeddings", "nowhere"), ("should be a folder with runs in it", "nowhere")),
+    (("embeddings", "."), ("should hold at least one finished run", "Found none")),
     (("keep", "nowhere"), ("should be a folder with runs in it", "nowhere")),
     (("docs",), ("should be read from a folder that exists", "results")),
     (("data", "prepare", "nmist"), ("should be one of mnist, fashion_mnist", "`nmist`")),

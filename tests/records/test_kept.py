@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from allotment.records import RecordError, keep, read_kept
-from tests.records.made_up import a_header, a_record, accuracy_run, an_outcome, failed_run, loss_run
+from allotment.records import RecordError, Snapshots, keep, read_kept
+from tests.records.made_up import (
+    a_header,
+    a_record,
+    accuracy_run,
+    an_evaluation,
+    an_outcome,
+    failed_run,
+    loss_run,
+)
 
 
 def test_a_kept_run_is_the_same_record_but_for_its_length(tmp_path: Path) -> None:
@@ -20,7 +28,6 @@ def test_a_kept_run_is_the_same_record_but_for_its_length(tmp_path: Path) -> Non
     assert kept.outcome.test is not None
     assert kept.outcome.test.accuracies is not None
     assert_array_equal(kept.outcome.test.accuracies, [0.91, 0.92, 0.93, 0.94])
-    assert kept.snapshots.probabilities.shape == (1, 4, 4)
     assert kept.outcome.weights == {}
 
 
@@ -98,3 +105,57 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace('"matrix"', '"matrices"'))
     with pytest.raises(RecordError, match=r"gumbel\.json"):
         read_kept(tmp_path)
+
+
+def test_only_the_first_seed_keeps_its_gates_over_time(tmp_path: Path) -> None:
+    runs = [loss_run(1.0, seed) for seed in (4, 2, 3)]
+    keep(runs, tmp_path)
+    first, *others = read_kept(tmp_path)
+    assert first.header.seed == 2
+    assert_array_equal(first.snapshots.rounds, runs[1].snapshots.rounds)
+    expected = runs[1].snapshots.probabilities
+    assert_allclose(first.snapshots.probabilities, expected, rtol=0, atol=0.005 + 1e-9)
+    assert [run.snapshots.probabilities.shape for run in others] == [(1, 4, 4)] * 2
+
+
+def test_gates_that_never_move_are_kept_once(tmp_path: Path) -> None:
+    fixed = Snapshots(rounds=np.array([10, 20]), probabilities=np.ones((2, 4, 4)))
+    (path,) = keep([a_record(snapshots=fixed)], tmp_path)
+    assert '"gates"' not in path.read_text()
+    (kept,) = read_kept(tmp_path)
+    assert kept.snapshots.probabilities.shape == (1, 4, 4)
+
+
+def test_many_gates_have_fewer_points_and_the_last_stays(tmp_path: Path) -> None:
+    rounds = np.arange(10, 1001, 10)
+    gates = np.linspace(0.0, 1.0, 100)[:, None, None] * np.ones((40, 48))
+    header = a_header(
+        task_names=tuple(map(str, range(40))),
+        families=(),
+        layer_sizes=(48,),
+        component_names=tuple(map(str, range(48))),
+    )
+    outcome = an_outcome(matrix=np.ones((40, 48)), probabilities=np.ones((40, 48)))
+    snapshots = Snapshots(rounds=rounds, probabilities=gates)
+    keep([a_record(header, outcome, snapshots=snapshots)], tmp_path)
+    (kept,) = read_kept(tmp_path)
+    assert len(kept.snapshots.rounds) == 20
+    assert kept.snapshots.rounds[-1] == 1000
+    assert_allclose(kept.snapshots.probabilities[-1], 1.0)
+
+
+def test_looks_at_validation_are_kept(tmp_path: Path) -> None:
+    looks = tuple(
+        (at, an_evaluation(np.full(4, at / 1000), "validation")) for at in (250, 500, 750)
+    )
+    (path,) = keep([a_record(validation=looks)], tmp_path)
+    (kept,) = read_kept(tmp_path)
+    assert [at for at, _ in kept.validation] == [250, 500, 750]
+    for (_, found), (_, expected) in zip(kept.validation, looks, strict=True):
+        assert found.split == "validation"
+        assert found.accuracies is not None and expected.accuracies is not None
+        assert_allclose(found.accuracies, expected.accuracies)
+        assert_allclose(found.losses, expected.losses)
+    before = path.read_bytes()
+    keep(read_kept(tmp_path), tmp_path)
+    assert path.read_bytes() == before

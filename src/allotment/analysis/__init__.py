@@ -1,4 +1,4 @@
-"""Numbers from records: means with their spread, task embeddings, comparisons between methods.
+"""Numbers from records: means with their spread, which tasks belong together, methods compared.
 
 Everything here is a function from runs, or from arrays they hold, to a value; nothing needs torch,
 the device or the data that the runs were made with.
@@ -14,9 +14,19 @@ False
 [[0, 1], [2]]
 >>> cosine_similarity(rows).round(3).tolist()
 [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
+>>> agreement(cluster(cosine_similarity(rows)).labels, ["digits", "digits", "letters"])
+1.0
 """
 
+from ._clusters import Clustering as Clustering
+from ._clusters import agreement as agreement
+from ._clusters import cluster as cluster
+from ._clusters import cut as cut
+from ._clusters import leaf_order as leaf_order
+from ._clusters import linkage as linkage
 from ._curves import Band as Band
+from ._curves import ErrorCurves as ErrorCurves
+from ._curves import error_curves as error_curves
 from ._curves import loss_band as loss_band
 from ._curves import smooth as smooth
 from ._difference import PairedDifference as PairedDifference
@@ -26,12 +36,15 @@ from ._embeddings import distinct_groups as distinct_groups
 from ._embeddings import embeddings as embeddings
 from ._embeddings import is_uniform as is_uniform
 from ._embeddings import recovers as recovers
-from ._embeddings import usage_by_layer as usage_by_layer
 from ._estimate import CONFIDENCE as CONFIDENCE
 from ._estimate import Estimate as Estimate
 from ._estimate import disjoint as disjoint
 from ._estimate import estimate as estimate
 from ._estimate import n_decimals as n_decimals
+from ._families import between_families as between_families
+from ._families import distinct_by_family as distinct_by_family
+from ._families import family_names as family_names
+from ._families import within_and_across as within_and_across
 from ._measure import GroupKey as GroupKey
 from ._measure import Summary as Summary
 from ._measure import collapsed as collapsed
@@ -40,3 +53,18 @@ from ._measure import measure as measure
 from ._measure import share_active as share_active
 from ._measure import summarise as summarise
 from ._measure import typical_run as typical_run
+from ._plane import Plane as Plane
+from ._plane import plane as plane
+from ._relatedness import Family as Family
+from ._relatedness import FamilyPair as FamilyPair
+from ._relatedness import KnownFamilies as KnownFamilies
+from ._relatedness import Relatedness as Relatedness
+from ._relatedness import relatedness as relatedness
+from ._relatedness import separates as separates
+from ._relatedness import stability as stability
+from ._trends import Trend as Trend
+from ._trends import usage_trends as usage_trends
+from ._usage import Usage as Usage
+from ._usage import component_kind as component_kind
+from ._usage import usage_by_kind as usage_by_kind
+from ._usage import usage_by_layer as usage_by_layer

@@ -1,7 +1,8 @@
-"""Loss over time: smoothed, and as a band over runs."""
+"""Loss over time, smoothed and as a band over runs; validation error over time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 
@@ -20,6 +21,15 @@ class Band:
     low: Floats  # [n], NaN where there is one run only
     high: Floats  # [n]
     n_runs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErrorCurves:
+    """The validation error of each run over rounds, and the mean over runs."""
+
+    runs: tuple[tuple[Floats, Floats], ...]  # rounds and error of each, 0 to 1
+    rounds: Floats  # [n], where all runs looked
+    mean: Floats  # [n]
 
 
 def smooth(curve: Floats, window: int) -> Floats:
@@ -61,3 +71,26 @@ def _smoothed(record: RunRecord, window: int) -> Floats:
     """Returns a run's loss over time, smoothed over about ``window`` rounds."""
     stretch = float(np.median(np.diff(record.rounds, prepend=0)))
     return smooth(record.losses.mean(axis=1), max(1, round(window / max(stretch, 1.0))))
+
+
+def error_curves(records: Sequence[RunRecord]) -> ErrorCurves:
+    """Returns the validation error over rounds of runs that reached their end.
+
+    It is one less the accuracy, mean over tasks, 0 to 1; runs without accuracies are left out. The
+    mean over runs is taken where all of them looked.
+    """
+    curves = [_errors(record) for record in records if record.finished]
+    runs = tuple(curve for curve in curves if len(curve[0]))
+    if not runs:
+        nothing = np.zeros(0)
+        return ErrorCurves(runs=(), rounds=nothing, mean=nothing)
+    rounds = reduce(np.intersect1d, [at for at, _ in runs])
+    errors = [error[np.isin(at, rounds)] for at, error in runs]
+    return ErrorCurves(runs=runs, rounds=rounds, mean=np.mean(errors, axis=0))
+
+
+def _errors(record: RunRecord) -> tuple[Floats, Floats]:
+    """Returns the rounds at which a run looked at its validation data, and its error there."""
+    looks = [(at, seen.accuracies) for at, seen in record.validation if seen.accuracies is not None]
+    rounds = np.array([at for at, _ in looks], dtype=np.float64)
+    return rounds, np.array([1.0 - accuracies.mean() for _, accuracies in looks])

@@ -1,7 +1,6 @@
 """Task embeddings: the rows of the allocation, and which tasks share one."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from allotment._progress import Floats
 from allotment.records import RunRecord
@@ -31,10 +30,13 @@ def cosine_similarity(embeddings: Floats) -> Floats:
     A task that uses nothing has a row of zeros and no angle: it counts as like (1) another such
     task and itself, and as unlike (0) every task that uses something.
     """
-    lengths = np.linalg.norm(embeddings, axis=1)  # [T]
-    empty = lengths == 0
-    directions = embeddings / np.where(empty, 1.0, lengths)[:, None]
-    similarity = directions @ directions.T
+    products = embeddings @ embeddings.T  # [T, T]
+    squares = np.diagonal(products)
+    empty = squares == 0
+    # The root of a product, not a product of roots: equal rows then give exactly 1.
+    similarity = products / np.sqrt(
+        np.where(np.outer(~empty, ~empty), np.outer(squares, squares), 1)
+    )
     similarity[np.ix_(empty, empty)] = 1.0
     return np.clip(similarity, -1.0, 1.0)
 
@@ -57,10 +59,3 @@ def recovers(record: RunRecord) -> bool | None:
     uniform = is_uniform(record)
     n_different = len(distinct_groups(embeddings(record)))
     return uniform and n_different == len(set(record.header.families))
-
-
-def usage_by_layer(record: RunRecord) -> Floats:
-    """Returns the share of open gates in each modular layer over all tasks, shape ``[L]``."""
-    ends = np.cumsum(record.header.layer_sizes)[:-1]
-    layers: list[NDArray[np.float64]] = np.split(embeddings(record), ends, axis=1)
-    return np.array([layer.mean() for layer in layers])

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
@@ -42,6 +42,10 @@ class Estimate:
             median=self.median * factor,
             n=self.n,
         )
+
+    def complement(self) -> "Estimate":
+        """Returns the estimate of 1 less the number, such as an error for an accuracy."""
+        return replace(self, mean=1.0 - self.mean, median=1.0 - self.median)
 
     def __str__(self) -> str:
         if self.n == 0:

@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from allotment._progress import Evaluation
 from allotment.records import RunRecord
 
 from ._embeddings import is_uniform, recovers
 from ._estimate import Estimate, estimate
+from ._relatedness import separates
 
 _TIMES_CHANCE = 1.5
 _LOWEST_ACCURACY = 0.2  # where the number of classes is not recorded
@@ -23,12 +25,14 @@ class Summary:
     """What the runs of one method under one condition say together."""
 
     measure: Estimate  # over the runs that reached their end
+    validation: Estimate  # accuracy, mean over tasks; of no run where there is none
     share_active: Estimate  # of the gates, under the evaluation rule
     n_runs: int
     n_failed: int
     n_collapsed: int
     n_uniform: int | None  # runs in which the tasks of each family share one row
     n_recovered: int | None  # of those, runs in which different families have different rows too
+    n_separated: int | None  # runs in which the clusters of the embeddings are the families
 
 
 def measure(record: RunRecord) -> float:
@@ -40,10 +44,7 @@ def measure(record: RunRecord) -> float:
         return math.nan
     if record.header.measure == "loss":
         return record.outcome.final_loss
-    test = record.outcome.test
-    if test is None or test.accuracies is None:
-        return math.nan
-    return float(test.accuracies.mean())
+    return _accuracy(record.outcome.test)
 
 
 def collapsed(record: RunRecord) -> bool:
@@ -80,13 +81,22 @@ def summarise(records: Sequence[RunRecord]) -> Summary:
     finished = [record for record in records if record.finished]
     return Summary(
         measure=estimate(measure(record) for record in finished),
+        validation=estimate(_accuracy(record.outcome.validation) for record in finished),
         share_active=estimate(share_active(record) for record in finished),
         n_runs=len(records),
         n_failed=len(records) - len(finished),
         n_collapsed=sum(collapsed(record) for record in finished),
         n_uniform=_count(is_uniform(record) for record in finished),
         n_recovered=_count(recovers(record) for record in finished),
+        n_separated=_count(separates(record) for record in finished),
     )
+
+
+def _accuracy(seen: Evaluation | None) -> float:
+    """Returns the mean accuracy over tasks, 0 to 1; NaN where none was seen."""
+    if seen is None or seen.accuracies is None:
+        return math.nan
+    return float(seen.accuracies.mean())
 
 
 def _count(answers: Iterable[bool | None]) -> int | None:

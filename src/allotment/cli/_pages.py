@@ -22,7 +22,7 @@ def write_page(runs: Path, page: Path) -> None:
     """Writes the page of the runs in a folder."""
     from ..report import html_page  # here, since figures take long to import
 
-    records = _records(runs)
+    records = read_records(runs)
     if page.is_dir():
         raise RecordError(f"`output` should be a file. Found the folder {page}.")
     try:
@@ -31,13 +31,13 @@ def write_page(runs: Path, page: Path) -> None:
         raise RecordError(
             f"`output` should be in a folder that can be made. Found {error}."
         ) from error
-    page.write_text(html_page(records, _expectations(records)), encoding="utf-8")
+    page.write_text(html_page(records, expectations(records)), encoding="utf-8")
 
 
 def keep_runs(options: Namespace) -> int:
     """Adds finished runs to the kept results."""
     for folder in options.runs:
-        for path in keep(_records(folder), options.results):
+        for path in keep(read_records(folder), options.results):
             print(f"Kept: {path}")
     return 0
 
@@ -51,7 +51,7 @@ def docs(options: Namespace) -> int:
         path.write_text(text, encoding="utf-8")
         print(f"Wrote {path}.")
     records = read_kept(root / "results")
-    figures = write_figures(records, _expectations(records), root / "docs" / "figures")
+    figures = write_figures(records, expectations(records), root / "docs" / "figures")
     print(f"Drew {len(figures)} figures.")
     return 0
 
@@ -61,16 +61,17 @@ def generated_pages(root: Path) -> dict[Path, str]:
     from ..report import markdown_results, readme_results, speed_table, with_block
 
     records = read_kept(root / "results")
-    expectations = _expectations(records)
+    expected = expectations(records)
     speed = f"\n## Speed\n\n{speed_table(root / 'results' / 'speed')}\n"
     readme = (root / "README.md").read_text(encoding="utf-8")
     return {
-        root / "docs" / "results.md": markdown_results(records, expectations) + speed,
-        root / "README.md": with_block(readme, "results", readme_results(records, expectations)),
+        root / "docs" / "results.md": markdown_results(records, expected) + speed,
+        root / "README.md": with_block(readme, "results", readme_results(records, expected)),
     }
 
 
-def _records(folder: Path) -> list[RunRecord]:
+def read_records(folder: Path) -> list[RunRecord]:
+    """Returns the runs in a folder, or says that there are none."""
     if not folder.is_dir():
         raise RecordError(f"`runs` should be a folder with runs in it. Found no folder {folder}.")
     records = read_runs(folder)
@@ -83,7 +84,7 @@ def _records(folder: Path) -> list[RunRecord]:
     return records
 
 
-def _expectations(records: list[RunRecord]) -> list["Expectation"]:
+def expectations(records: list[RunRecord]) -> list["Expectation"]:
     """Returns what was expected of the experiments that the records are of, in their order."""
     present = {record.header.experiment for record in records}
     return [e.expectation() for name, e in EXPERIMENTS.items() if name in present]

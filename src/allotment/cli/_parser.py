@@ -6,6 +6,7 @@ from typing import NoReturn
 
 from ._data import check_data, list_data, prepare_data
 from ._demo import demo
+from ._embeddings import show_embeddings
 from ._pages import docs, keep_runs, report
 from ._run import list_experiments, run
 
@@ -29,6 +30,12 @@ def make_parser() -> argparse.ArgumentParser:
     command.add_argument("runs", type=Path, help="folder with runs in it, at any depth")
     command.add_argument("-o", "--output", type=Path, default=Path("report.html"))
     command.set_defaults(action=report)
+    command = commands.add_parser(
+        "embeddings", help="which tasks belong together, and figures of it"
+    )
+    command.add_argument("runs", type=Path, nargs="+", help="run folders, or folders with runs")
+    command.add_argument("-o", "--output", type=Path, default=Path("embeddings"), metavar="FOLDER")
+    command.set_defaults(action=show_embeddings)
     command = commands.add_parser("keep", help="add finished runs to the kept results")
     command.add_argument("runs", type=Path, nargs="+")
     command.add_argument("--results", type=Path, default=Path("results"))

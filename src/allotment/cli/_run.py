@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table as RichTable
 
 from ..experiments import (
@@ -108,5 +109,5 @@ def rich_table(table: "Table") -> RichTable:
     for name in table.head:
         shown.add_column(name, no_wrap=name == "Method")
     for row in table.rows:
-        shown.add_row(*row)
+        shown.add_row(*map(escape, row))  # a task may be called "[b]"
     return shown

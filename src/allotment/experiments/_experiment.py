@@ -45,6 +45,8 @@ class Experiment:
     n_runs: int
     measure: str  # "loss" or "accuracy"
     measure_label: str
+    shows: str = "measure"  # "error": the report shows 1 less the accuracy
+    shown_task: str = ""  # whose gates the report draws over time; empty: the first task
     structure: str = "the families of tasks"
     n_last_rounds: int = 300
 
@@ -101,6 +103,7 @@ class Experiment:
                     label=method.label,
                     condition=condition,
                     paper=method.paper.get(condition),
+                    paper_distinct=method.paper_distinct,
                     learnt=method.is_learnt,
                 )
                 for condition in self.conditions
@@ -109,6 +112,8 @@ class Experiment:
             measure=self.measure_label,
             unit="%" if self.measure == "accuracy" else "",
             structure=self.structure,
+            shows=self.shows,
+            shown_task=self.shown_task,
         )
 
     def header(

@@ -36,6 +36,7 @@ class Method:
     allocation: AllocationSettings
     budget: float | None = None
     paper: dict[str, str] = field(default_factory=dict)  # by condition
+    paper_distinct: str | None = None  # number of distinct embeddings as printed
 
     @property
     def is_learnt(self) -> bool:

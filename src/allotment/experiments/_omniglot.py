@@ -30,13 +30,14 @@ OMNIGLOT = Experiment(
             name="shared_bottom",
             label="Shared bottom",  # summed or averaged: the same under GroupNorm
             allocation=SharedBottomSettings(),
-            paper={PUBLISHED: "93.25 ± 0.33 (error 6.75; on validation 6.16 ± 0.50)"},
+            paper={PUBLISHED: "6.75 ± 0.33 (validation 6.16 ± 0.50)"},
         ),
         Method(
             name="gumbel",
             label="Gumbel-Matrix",
             allocation=GumbelSettings(p_init=0.97),
-            paper={PUBLISHED: "93.52 ± 0.28 (error 6.48; on validation 5.69 ± 0.22)"},
+            paper={PUBLISHED: "6.48 ± 0.28 (validation 5.69 ± 0.22)"},
+            paper_distinct="10.1",
         ),
     ),
     training=TrainingSettings(
@@ -46,8 +47,11 @@ OMNIGLOT = Experiment(
         logit_learning_rate=2e-3,
         weight_decay=3e-4,
         evaluate_every=250,
+        precision="bfloat16",  # ours: on a GPU the convolutions are most of the time
     ),
     n_runs=10,
     measure="accuracy",
-    measure_label="Test accuracy",
+    measure_label="Test error",
+    shows="error",
+    shown_task="Syriac_(Estrangelo)",
 )

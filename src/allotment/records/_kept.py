@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from allotment._progress import Evaluation
+from allotment._progress import Evaluation, Floats
 
 from ._environment import Environment
 from ._errors import RecordError, reading, writing
 from ._files import floats, plain, read_json, write_bytes
 from ._record import RunRecord, Snapshots
-from ._thin import rounded, thin
-from ._values import environment_from, header_from, outcome_from, summary_of
+from ._thin import rounded, thin, thin_gates, thin_looks
+from ._values import environment_from, evaluation_from, header_from, outcome_from, summary_of
 from ._writer import file_name
 
 _DIGITS = 6  # of a final number; a curve has fewer
@@ -27,7 +27,8 @@ def keep(records: Sequence[RunRecord], folder: Path) -> list[Path]:
 
     Each method under each condition has its file, ``folder/EXPERIMENT/CONDITION-METHOD.json``. A
     seed that is there already is replaced. Weights and most of the curves are left out: a curve
-    has at most 60 points of 4 digits, of the allocations only the last remains.
+    has at most 60 points of 4 digits. Of the allocations only the last remains, except for the
+    first seed of a file that has them over time: its gates stay, in whole percent.
     """
     new: dict[Path, list[RunRecord]] = defaultdict(list)
     for record in records:
@@ -82,13 +83,16 @@ def _text(header: dict[str, Any], records: Sequence[RunRecord]) -> str:
     launches: list[dict[str, Any]] = []
     places: dict[tuple[str, Environment], int] = {}
     lines: list[dict[str, Any]] = []
-    for record in records:
+    shown = next((place for place, run in enumerate(records) if _moves(run)), None)
+    for place, record in enumerate(records):
         command = record.header.command
         launch = (command, replace(record.environment, started=""))
         if launch not in places:
             places[launch] = len(launches)
             launches.append({"command": command, "environment": plain(record.environment)})
         lines.append(_run_line(record, places[launch]))
+        if place == shown:
+            lines[-1]["gates"] = _gates(thin_gates(record.snapshots))
     parts = [f' "header": {_dumps(header)}']
     parts += [
         f' "{name}": [\n' + ",\n".join(f"  {_dumps(item)}" for item in items) + "\n ]"
@@ -115,21 +119,36 @@ def _run_line(record: RunRecord, launch: int) -> dict[str, Any]:
         "test": _short(outcome.test),
     }
     curve = {"rounds": rounds, "losses": losses, "share_active": share_active}
-    return {"seed": record.header.seed, "launch": launch, **final, "curve": curve}
+    looks = [{"round": at, **plain(_short(seen, 4))} for at, seen in thin_looks(record)]
+    line = {"seed": record.header.seed, "launch": launch, **final, "curve": curve}
+    return line | ({"looks": looks} if looks else {})
+
+
+def _moves(record: RunRecord) -> bool:
+    """Returns whether the gates of a run that reached its end change over time."""
+    gates = record.snapshots.probabilities
+    return record.finished and len(gates) > 1 and bool(np.ptp(gates, axis=0).any())
+
+
+def _gates(snapshots: Snapshots) -> dict[str, Any]:
+    return {
+        "rounds": plain(snapshots.rounds),
+        "probabilities": [[_percentages(row) for row in each] for each in snapshots.probabilities],
+    }
 
 
 def _percentages(row: Any) -> str:
     return " ".join("nan" if np.isnan(value) else f"{100 * value:.0f}" for value in row)
 
 
-def _short(evaluation: Evaluation | None) -> dict[str, Any] | None:
+def _short(evaluation: Evaluation | None, digits: int = _DIGITS) -> dict[str, Any] | None:
     if evaluation is None:
         return None
     accuracies = evaluation.accuracies
     return {
         "split": evaluation.split,
-        "losses": rounded(evaluation.losses, _DIGITS),
-        "accuracies": None if accuracies is None else rounded(accuracies, _DIGITS),
+        "losses": rounded(evaluation.losses, digits),
+        "accuracies": None if accuracies is None else rounded(accuracies, digits),
     }
 
 
@@ -144,18 +163,31 @@ def _record_from(run: dict[str, Any], content: dict[str, Any]) -> RunRecord:
     named = {"seed": run["seed"], "command": launch["command"]}
     header = header_from(content["header"] | named)
     matrix = [[int(gate) for gate in row] for row in run["matrix"]]
-    probabilities = np.array(
-        [[float(part) / 100 for part in row.split()] for row in run["probabilities"]]
-    )
+    probabilities = _shares(run["probabilities"])
     outcome = outcome_from(run | {"matrix": matrix, "probabilities": probabilities})
     curve = run["curve"]
+    last = {"rounds": [outcome.rounds], "probabilities": [run["probabilities"]]}
+    gates = run.get("gates", last)
     return RunRecord(
         header=header,
         environment=environment_from(launch["environment"]),
         rounds=np.array(curve["rounds"], dtype=np.int64),
         losses=floats(curve["losses"]).reshape(-1, len(header.task_names)),
         share_active=floats(curve["share_active"]),
-        validation=(),
-        snapshots=Snapshots(rounds=np.array([outcome.rounds]), probabilities=probabilities[None]),
+        validation=_looks_from(run.get("looks", [])),
+        snapshots=Snapshots(
+            rounds=np.array(gates["rounds"], dtype=np.int64),
+            probabilities=np.stack([_shares(rows) for rows in gates["probabilities"]]),
+        ),
         outcome=outcome,
     )
+
+
+def _looks_from(looks: list[dict[str, Any]]) -> tuple[tuple[int, Evaluation], ...]:
+    seen = [(look["round"], evaluation_from(look)) for look in looks]
+    return tuple((at, evaluation) for at, evaluation in seen if evaluation is not None)
+
+
+def _shares(rows: list[str]) -> Floats:
+    """Returns what ``_percentages`` wrote, from 0 to 1."""
+    return np.array([[float(part) / 100 for part in row.split()] for row in rows])

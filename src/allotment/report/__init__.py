@@ -17,6 +17,10 @@ printed in them. A row without runs stays, as "not run"; a run nobody expected g
 
 from ._drawing import png as png
 from ._drawing import svg as svg
+from ._embeddings import EmbeddingsView as EmbeddingsView
+from ._embeddings import embeddings_views as embeddings_views
+from ._embeddings import write_views as write_views
+from ._error_curves import error_figure as error_figure
 from ._expectation import Expectation as Expectation
 from ._expectation import ExpectedRow as ExpectedRow
 from ._figures import write_figures as write_figures
@@ -26,6 +30,7 @@ from ._maps import similarity_map as similarity_map
 from ._markdown import markdown_results as markdown_results
 from ._markdown import markdown_table as markdown_table
 from ._page import html_page as html_page
+from ._plane_map import plane_map as plane_map
 from ._probabilities import probabilities_over_time as probabilities_over_time
 from ._readme import readme_results as readme_results
 from ._readme import with_block as with_block
@@ -37,4 +42,5 @@ from ._speed import timing_table as timing_table
 from ._tables import Table as Table
 from ._tables import brief_table as brief_table
 from ._tables import result_table as result_table
+from ._tree import task_tree as task_tree
 from ._words import words as words

@@ -28,7 +28,7 @@ def difference_table(part: Section) -> Table | None:
     if not shown:
         return None
     head = ("Difference", "Mean", "90 % interval", "Paired t-test, p", "Wilcoxon, p", "Seeds")
-    return Table(head=head, rows=tuple(shown))
+    return Table(head=head, rows=tuple(shown), caption="Methods compared seed by seed")
 
 
 def _cells(
@@ -39,9 +39,9 @@ def _cells(
     found = paired_difference(first[1], second[1])
     if found.n < 2:
         return None
-    factor = part.expectation.factor
-    digits = n_decimals(found.half_width * factor)
-    low, high = (factor * end for end in found.interval)
+    factor = part.expectation.factor * (-1 if part.expectation.shows_error else 1)
+    digits = n_decimals(abs(found.half_width * factor))
+    low, high = sorted(factor * end for end in found.interval)
     condition = f"{first[0].condition}: " if first[0].condition else ""
     return (
         f"{condition}{first[0].label} less {second[0].label}",

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -10,11 +10,22 @@ import matplotlib
 from matplotlib import colormaps
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 # Okabe and Ito's palette, told apart by colour-blind readers; its black and yellow are left out,
-# since one vanishes on a dark page and the other on a light one.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-_DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)))  # for a page without colour
+# since one vanishes on a dark page and the other on a light one; a grey takes their place.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
+_DASHES = (
+    "-",
+    "--",
+    "-.",
+    ":",
+    (0, (5, 1)),
+    (0, (3, 1, 1, 1, 1, 1)),
+    (0, (1, 1)),
+)  # without colour
+_MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 INK = "#1b1b1f"  # becomes the colour of the page's text
 MAP = "cividis"
 
@@ -46,6 +57,30 @@ def line_style(place: int, n_lines: int) -> dict[str, Any]:
     return {"color": colormaps[MAP](0.3 + 0.65 * place / (n_lines - 1))}  # the darkest left out
 
 
+def family_style(families: Sequence[str], task: int) -> dict[str, Any]:
+    """Returns the colour and the marker of a task: its family's, or the same for all tasks.
+
+    Without families, or with more than there are colours, all tasks look alike.
+    """
+    names = list(dict.fromkeys(families))
+    if not 0 < len(names) <= len(COLOURS):
+        return {"color": INK, "marker": _MARKERS[0]}
+    place = names.index(families[task])
+    return {"color": COLOURS[place], "marker": _MARKERS[place]}
+
+
+def families_key(figure: Figure, families: Sequence[str]) -> None:
+    """Says below a figure which family has which look, where families have looks."""
+    names = list(dict.fromkeys(families))
+    if not 0 < len(names) <= len(COLOURS):
+        return
+    marks = [
+        Line2D([], [], linestyle="", label=name, **family_style(families, families.index(name)))
+        for name in names
+    ]
+    figure.legend(handles=marks, loc="outside lower center", ncols=len(names), frameon=False)
+
+
 def new_figure(width: float, height: float) -> Figure:
     """Returns an empty figure of this size in inches that keeps its labels inside."""
     return Figure(figsize=(width, height), layout="constrained")
@@ -54,6 +89,14 @@ def new_figure(width: float, height: float) -> Figure:
 def plain_axes(axes: Axes) -> None:
     """Takes away the frame at the top and at the right."""
     axes.spines[["top", "right"]].set_visible(False)
+
+
+def make_logarithmic(axes: Axes) -> None:
+    """Gives an axis of losses or errors a logarithmic scale with plain numbers at 1, 2 and 5."""
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
+    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def svg(figure: Figure) -> str:

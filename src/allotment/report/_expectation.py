@@ -2,6 +2,9 @@
 
 from dataclasses import dataclass
 
+from allotment._checks import check_choice
+from allotment.analysis import Estimate
+
 
 @dataclass(frozen=True, kw_only=True)
 class ExpectedRow:
@@ -11,7 +14,13 @@ class ExpectedRow:
     label: str  # the method's published name
     condition: str = ""
     paper: str | None = None  # the value as printed, such as "96.8 ± 0.2"
+    paper_distinct: str | None = None  # number of distinct embeddings as printed
     learnt: bool = False  # whether the method learns its allocation
+
+    @property
+    def name(self) -> str:
+        """The method's label, with the condition where there is one."""
+        return f"{self.label} at {self.condition}" if self.condition else self.label
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,14 +32,28 @@ class Expectation:
     place: str  # in the paper, such as "Table I"; empty for an experiment of our own
     rows: tuple[ExpectedRow, ...]
     measure: str  # the label of the number, such as "Test accuracy"
+    shows: str = "measure"  # "error": 1 less the recorded accuracy, and that on validation too
     unit: str = ""  # "%" shows a share from 0 to 1 in percent
     structure: str = "the families of tasks"  # what there is to be found in the allocation
     window: int = 100  # rounds that a loss curve is smoothed over
+    shown_task: str = ""  # whose gates are drawn over time; empty: the first task
+
+    def __post_init__(self) -> None:
+        check_choice("shows", self.shows, ("measure", "error"))
+
+    @property
+    def shows_error(self) -> bool:
+        """Whether the number is an error, for which less is better."""
+        return self.shows == "error"
 
     @property
     def factor(self) -> float:
         """What a recorded number is multiplied by to have this unit."""
         return 100.0 if self.unit == "%" else 1.0
+
+    def shown(self, value: Estimate) -> Estimate:
+        """Returns a recorded number as it is shown: as an error, where wanted, and in its unit."""
+        return (value.complement() if self.shows_error else value).scaled(self.factor)
 
     @property
     def measure_label(self) -> str:

@@ -7,15 +7,26 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from allotment.analysis import Band, loss_band, measure, typical_run
+from allotment.analysis import (
+    Band,
+    ErrorCurves,
+    error_curves,
+    estimate,
+    loss_band,
+    measure,
+    typical_run,
+)
 from allotment.records import RunRecord
 
 from ._drawing import png
+from ._error_curves import error_figure
 from ._expectation import Expectation, ExpectedRow
 from ._loss_bands import loss_bands
 from ._maps import allocation_map, similarity_map
+from ._plane_map import plane_map
 from ._probabilities import probabilities_over_time
-from ._section import Section, sections
+from ._section import Section, has_many_tasks, sections
+from ._tree import task_tree
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,11 +40,13 @@ class NamedFigure:
 
 def section_figures(part: Section) -> list[NamedFigure]:
     """Returns the loss curves of an experiment and the allocation of a typical run per method."""
-    figures = _loss_figure(part)
+    figures = _loss_figure(part) + _error_figure(part)
     for row, runs in part.rows:
         typical = typical_run(runs) if row.learnt else None
         if typical is not None:
-            figures += _run_figures(part, row, typical)
+            every = embedding_figures(part, row, typical)
+            figures += every if has_many_tasks(typical) else every[:2]  # few are seen at a glance
+            figures += _gates_figure(part, row, [typical, *runs])
     return figures
 
 
@@ -68,30 +81,65 @@ def _loss_figure(part: Section) -> list[NamedFigure]:
     return [NamedFigure(name=f"{part.expectation.experiment}-loss", caption=caption, draw=draw)]
 
 
-def _run_figures(part: Section, row: ExpectedRow, record: RunRecord) -> list[NamedFigure]:
-    """Returns the maps of one run, and its gates over time where they were recorded."""
-    parts = (part.expectation.experiment, row.condition, row.method)
-    stem = "-".join(text.replace(" ", "_").replace("/", "_") for text in parts if text)
-    where = f" at {row.condition}" if row.condition else ""
-    value = f"{measure(record) * part.expectation.factor:.3g}\u00a0{part.expectation.unit}".strip()
-    which = (
-        f"{row.label}{where}, seed {record.header.seed}, the run with the median result ({value})"
-    )
-    figures = [
+def _error_figure(part: Section) -> list[NamedFigure]:
+    panels: dict[str, dict[str, ErrorCurves]] = {}
+    for row, runs in part.rows:
+        curves = error_curves(runs)
+        if len(curves.rounds) > 1:
+            panels.setdefault(row.condition, {})[row.label] = curves
+    if not panels:
+        return []
+    caption = "Validation error during training: thin lines are runs, thick ones their mean."
+    draw = partial(error_figure, panels)
+    return [NamedFigure(name=f"{part.expectation.experiment}-error", caption=caption, draw=draw)]
+
+
+def embedding_figures(part: Section, row: ExpectedRow, record: RunRecord) -> list[NamedFigure]:
+    """Returns the pictures of one run's embeddings: two maps, the tree, and the plane."""
+    value = part.expectation.shown(estimate([measure(record)])).mean
+    shown = f"{value:.3g}\u00a0{part.expectation.unit}".strip()
+    which = f"{row.name}, seed {record.header.seed}, the run with the median result ({shown})"
+    return [
         NamedFigure(
-            name=f"{stem}-allocation",
-            caption=f"Which components each task uses at the end. {which}.",
-            draw=partial(allocation_map, record),
-        ),
-        NamedFigure(
-            name=f"{stem}-similarity",
-            caption=f"How alike the tasks' embeddings are. {which}.",
-            draw=partial(similarity_map, record),
-        ),
+            name=f"{_stem(part, row)}-{name}",
+            caption=f"{caption} {which}.",
+            draw=partial(draw, record),
+        )
+        for name, caption, draw in (
+            ("allocation", "Which components each task uses at the end.", allocation_map),
+            ("similarity", "How alike the tasks' embeddings are.", similarity_map),
+            (
+                "tree",
+                "Tasks joined by average linkage on cosine distance; the dashed line cuts the tree "
+                "into the clusters that the silhouette chose.",
+                task_tree,
+            ),
+            (
+                "plane",
+                "Tasks by classical scaling of their embeddings, the like near each other; tasks "
+                "with one embedding are one point.",
+                plane_map,
+            ),
+        )
     ]
-    if len(record.snapshots.rounds) > 1:
-        task = record.header.task_names[0]
-        caption = f"The gates of task {task} during training. {which}."
-        draw = partial(probabilities_over_time, record)
-        figures.append(NamedFigure(name=f"{stem}-gates", caption=caption, draw=draw))
-    return figures
+
+
+def _gates_figure(part: Section, row: ExpectedRow, runs: Sequence[RunRecord]) -> list[NamedFigure]:
+    """Returns one task's gates in the first of the runs that has them recorded over time."""
+    recorded = [run for run in runs if run.finished and len(run.snapshots.rounds) > 1]
+    if not recorded:
+        return []
+    record, shown = recorded[0], part.expectation.shown_task
+    names = record.header.task_names
+    task = names.index(shown) if shown in names else 0
+    caption = (
+        f"The gates of task {names[task]} during training. {row.name}, seed {record.header.seed}."
+    )
+    draw = partial(probabilities_over_time, record, task)
+    return [NamedFigure(name=f"{_stem(part, row)}-gates", caption=caption, draw=draw)]
+
+
+def _stem(part: Section, row: ExpectedRow) -> str:
+    """Returns how the names of a method's figures begin."""
+    parts = (part.expectation.experiment, row.condition, row.method)
+    return "-".join(text.replace(" ", "_").replace("/", "_") for text in parts if text)

@@ -6,11 +6,10 @@ import numpy as np
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 
 from allotment.analysis import Band
 
-from ._drawing import drawing, line_style, new_figure, plain_axes
+from ._drawing import drawing, line_style, make_logarithmic, new_figure, plain_axes
 
 _LOG_FROM = 10.0  # ratio of the largest mean to the smallest
 
@@ -28,7 +27,7 @@ def loss_bands(panels: Mapping[str, Mapping[str, Band]]) -> Figure:
             axes.set_xlabel("rounds")
         row[0].set_ylabel("training loss, mean over tasks")
         if _spans_decades(panels):
-            _make_logarithmic(row[0])
+            make_logarithmic(row[0])
         handles, names = _legend_entries(list(row))
         per_row = max(1, int(width / (0.6 + 0.075 * max(map(len, names), default=1))))
         figure.legend(handles, names, loc="outside lower center", ncols=per_row, frameon=False)
@@ -53,14 +52,6 @@ def _legend_entries(row: list[Axes]) -> tuple[list[Artist], list[str]]:
         for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
             entries.setdefault(name, handle)
     return list(entries.values()), list(entries)
-
-
-def _make_logarithmic(axes: Axes) -> None:
-    """Gives an axis of losses a logarithmic scale with plain numbers at 1, 2 and 5."""
-    axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
-    axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def _spans_decades(panels: Mapping[str, Mapping[str, Band]]) -> bool:

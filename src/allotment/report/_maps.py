@@ -1,5 +1,7 @@
 """Maps of a run's allocation: who uses what, and who is like whom."""
 
+import math
+from dataclasses import replace
 from itertools import groupby
 
 import numpy as np
@@ -9,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 
 from allotment._progress import Floats, RunHeader
-from allotment.analysis import cosine_similarity, embeddings
+from allotment.analysis import cosine_similarity, embeddings, leaf_order, linkage
 from allotment.records import RunRecord
 
 from ._drawing import COLOURS, INK, MAP, drawing, new_figure
@@ -41,24 +43,32 @@ def allocation_map(record: RunRecord) -> Figure:
 
 
 def similarity_map(record: RunRecord) -> Figure:
-    """Returns a map of the cosine similarity of the tasks' embeddings."""
+    """Returns a map of the cosine similarity of the tasks' embeddings.
+
+    Tasks of known families stay in their order; others stand as in their tree, the like together.
+    """
     similarity = cosine_similarity(embeddings(record))  # [T, T]
-    n_tasks = len(similarity)
+    n_tasks, header = len(similarity), record.header
+    if not header.families:
+        order = leaf_order(linkage(similarity))
+        similarity = similarity[np.ix_(order, order)]
+        header = replace(header, task_names=tuple(header.task_names[task] for task in order))
     side = n_tasks * min(_cell(n_tasks), 0.15 if n_tasks > _NUMBERED else 1.0)
-    side += _room(record.header.task_names)
+    side += _room(header.task_names)
     with drawing():
         figure = new_figure(side + 0.9, side)
         axes = figure.subplots()
-        picture = axes.imshow(similarity, cmap=MAP, vmin=0.0, vmax=1.0)
+        least = _least(similarity)
+        picture = axes.imshow(similarity, cmap=MAP, vmin=least, vmax=1.0)
         bar = figure.colorbar(picture, ax=axes, shrink=0.8, label="cosine similarity")
         bar.outline.set_visible(False)
-        _name_tasks(axes, record.header)
+        _name_tasks(axes, header)
         size = _font_size(n_tasks)
-        axes.set_xticks(range(n_tasks), record.header.task_names, rotation=90, fontsize=size)
+        axes.set_xticks(range(n_tasks), header.task_names, rotation=90, fontsize=size)
         axes.spines[:].set_visible(False)
         if n_tasks <= _NUMBERED:
-            _write_numbers(axes, similarity)
-        _separate_families(axes, record.header.families, across=True)
+            _write_numbers(axes, similarity, light_from=(1 + least) / 2)
+        _separate_families(axes, header.families, across=True)
     return figure
 
 
@@ -113,9 +123,15 @@ def _name_families(axes: Axes, families: tuple[str, ...], right: int) -> None:
         axes.text(right - 0.3, middle, family, ha="left", va="center", fontsize=8)
 
 
-def _write_numbers(axes: Axes, similarity: Floats) -> None:
+def _least(similarity: Floats) -> float:
+    """Returns where the colours begin: at 0, or higher where all tasks are much alike."""
+    least = float(similarity.min())
+    return min(math.floor(10 * least) / 10, 0.9) if least >= 0.5 else 0.0
+
+
+def _write_numbers(axes: Axes, similarity: Floats, *, light_from: float) -> None:
     for (row, column), value in np.ndenumerate(similarity):
-        colour = "black" if value > 0.5 else "white"
+        colour = "black" if value > light_from else "white"
         text = f"{value:.2f}"
         axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
 

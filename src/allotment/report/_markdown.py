@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from allotment.records import RunRecord
 
-from ._differences import difference_table
 from ._expectation import Expectation
 from ._figures import section_figures
 from ._provenance import provenance
 from ._section import Section, sections
-from ._tables import Table, section_table
+from ._section_tables import section_tables
+from ._tables import Table
 from ._words import section_words
 
 _HEAD = """\
@@ -45,11 +45,8 @@ def _section_text(part: Section) -> str:
     place = f" ({expectation.place})" if expectation.place else ""
     found = "\n".join(f"- {sentence}" for sentence in section_words(part))
     blocks = [f"## {expectation.title}{place}", found, _provenance_text(part)]
-    blocks.append(markdown_table(section_table(part)))
-    differences = difference_table(part)
-    if differences:
-        blocks.append("Methods compared seed by seed:")
-        blocks.append(markdown_table(differences))
+    for table in section_tables(part):
+        blocks += [f"{table.caption}:" if table.caption else "", markdown_table(table)]
     blocks += [
         f"![{figure.caption}](figures/{figure.name}.png)\n\n*{figure.caption}*"
         for figure in section_figures(part)

@@ -8,13 +8,13 @@ from jinja2 import Environment, StrictUndefined
 
 from allotment.records import RunRecord
 
-from ._differences import difference_table
 from ._drawing import svg
 from ._expectation import Expectation
 from ._figures import section_figures
 from ._provenance import Provenance, provenance
 from ._section import Section, sections
-from ._tables import Table, section_table
+from ._section_tables import section_tables
+from ._tables import Table
 from ._words import section_words
 
 
@@ -35,8 +35,7 @@ class _View:
     place: str
     words: list[str]
     provenance: Provenance | None  # None where nothing was run
-    table: Table
-    differences: Table | None
+    tables: list[Table]
     pictures: list[_Picture]
 
 
@@ -62,8 +61,7 @@ def _view(part: Section) -> _View:
         place=part.expectation.place,
         words=section_words(part),
         provenance=provenance(part) if part.records else None,
-        table=section_table(part),
-        differences=difference_table(part),
+        tables=section_tables(part),
         pictures=[
             _Picture(svg=svg(figure.draw()), caption=figure.caption)
             for figure in section_figures(part)

@@ -8,6 +8,8 @@ from allotment.records import RunRecord
 
 from ._expectation import Expectation, ExpectedRow
 
+_MANY_TASKS = 8  # more get tables and figures of their own, even where no family is known
+
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
@@ -29,6 +31,8 @@ class Section:
     @property
     def higher_is_better(self) -> bool:
         """Whether a larger number is the better one."""
+        if self.expectation.shows_error:
+            return False
         return any(record.header.measure == "accuracy" for record in self.records)
 
 
@@ -75,6 +79,11 @@ def _unexpected(name: str, records: Sequence[RunRecord]) -> Expectation:
         measure="Test accuracy" if accuracy else "Loss at the end",
         unit="%" if accuracy else "",
     )
+
+
+def has_many_tasks(record: RunRecord) -> bool:
+    """Returns whether a run has more tasks than can be taken in at a glance."""
+    return len(record.header.task_names) > _MANY_TASKS
 
 
 def _moved(records: Sequence[RunRecord]) -> bool:

@@ -7,9 +7,12 @@ from allotment.analysis import Estimate, Summary, n_decimals, summarise
 from allotment.records import RunRecord
 
 from ._expectation import Expectation, ExpectedRow
-from ._section import Section, section
+from ._section import Section, has_many_tasks, section
 
 NOTHING = "–"
+_VALIDATION = "Validation error, %"
+_UNIFORM = "One row a family"
+_AS_CLUSTERS = "Found the families, as clusters"  # where one row a family is much to ask
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,6 +21,7 @@ class Table:
 
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    caption: str = ""
 
 
 def result_table(records: Sequence[RunRecord], expectation: Expectation) -> Table:
@@ -29,7 +33,7 @@ def section_table(part: Section) -> Table:
     """Returns the table of a section, without the columns that have nothing to say."""
     columns = [_cells(part, row, runs) for row, runs in part.rows]
     found = f"Found {part.expectation.structure}"
-    optional = {"Condition", "Median", found, "One row a family", "Collapsed"}
+    optional = {"Condition", _VALIDATION, "Median", found, _AS_CLUSTERS, _UNIFORM, "Collapsed"}
     head = [
         name
         for name in (columns[0] if columns else {})
@@ -71,17 +75,23 @@ def _cells(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> dict[str, 
     """Returns a row's text under each column's name."""
     expectation = part.expectation
     found = summarise(runs)
-    value = found.measure.scaled(expectation.factor)
+    value = expectation.shown(found.measure)
+    validation = expectation.shown(found.validation)
+    many = bool(runs) and has_many_tasks(runs[0])
     return {
         "Condition": row.condition or NOTHING,
         "Method": row.label,
         "Paper": row.paper or NOTHING,
         f"Ours: {_lower(expectation.measure_label)}": _value_text(value, found),
         "90 % interval of the mean": interval_text(value),
+        _VALIDATION: str(validation) if expectation.shows_error and validation.n else NOTHING,
         "Median": _median_text(value, runs),
         "Gates open": f"{100 * found.share_active.mean:.0f} %" if value.n else NOTHING,
-        "One row a family": _count_text(row, found.n_uniform, found),
-        f"Found {expectation.structure}": _count_text(row, found.n_recovered, found),
+        _UNIFORM: _count_text(row, None if many else found.n_uniform, found),
+        f"Found {expectation.structure}": _count_text(
+            row, None if many else found.n_recovered, found
+        ),
+        _AS_CLUSTERS: _count_text(row, found.n_separated if many else None, found),
         "Failed": f"{found.n_failed} of {found.n_runs}" if runs else NOTHING,
         "Collapsed": (
             f"{found.n_collapsed} of {found.n_runs}"

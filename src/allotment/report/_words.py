@@ -8,8 +8,10 @@ from allotment.analysis import Estimate, disjoint, n_decimals, summarise
 from allotment.records import RunRecord
 
 from ._expectation import Expectation, ExpectedRow
-from ._section import Section, section
+from ._relatedness import relatedness_words
+from ._section import Section, has_many_tasks, section
 from ._tables import interval_text
+from ._usage import trend_words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,8 +44,9 @@ def section_words(part: Section) -> list[str]:
     said = [_structure(part, row, runs) for row, runs in part.rows if row.learnt and runs]
     for condition in part.conditions:
         said += _comparison(part, condition)
+    said += relatedness_words(part) + trend_words(part)
     said += [_failures(row, runs) for row, runs in part.rows]
-    missing = [_name(row) for row, runs in part.rows if not runs]
+    missing = [row.name for row, runs in part.rows if not runs]
     said.append(f"Not run: {', '.join(missing)}." if missing else "")
     return [sentence for sentence in said if sentence]
 
@@ -54,9 +57,14 @@ def _structure(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> str:
     if found.n_recovered is None:
         return ""
     n, structure = found.n_runs - found.n_failed, part.expectation.structure
+    if has_many_tasks(runs[0]):
+        return (
+            f"{row.name}: clusters of the embeddings, as many as families, are {structure} in "
+            f"{found.n_separated} of {_runs(n)}."
+        )
     if found.n_recovered:
-        return f"{_name(row)} found {structure} in {found.n_recovered} of {_runs(n)}."
-    return f"{_name(row)} did not find {structure} in any of {_runs(n)}."
+        return f"{row.name} found {structure} in {found.n_recovered} of {_runs(n)}."
+    return f"{row.name} did not find {structure} in any of {_runs(n)}."
 
 
 def _comparison(part: Section, condition: str) -> list[str]:
@@ -84,7 +92,7 @@ def _ranked(part: Section, condition: str) -> list[_Entry]:
         _Entry(label=row.label, value=value, unit=part.expectation.unit)
         for row, runs in part.rows
         if row.condition == condition
-        and (value := summarise(runs).measure.scaled(part.expectation.factor)).n
+        and (value := part.expectation.shown(summarise(runs).measure)).n
     ]
     return sorted(entries, key=lambda entry: entry.value.mean, reverse=part.higher_is_better)
 
@@ -107,11 +115,7 @@ def _failures(row: ExpectedRow, runs: list[RunRecord]) -> str:
         )
         if n
     ]
-    return f"{_name(row)}: {', '.join(parts)}." if parts else ""
-
-
-def _name(row: ExpectedRow) -> str:
-    return f"{row.label} at {row.condition}" if row.condition else row.label
+    return f"{row.name}: {', '.join(parts)}." if parts else ""
 
 
 def _runs(n: int) -> str:

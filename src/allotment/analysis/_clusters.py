@@ -1,0 +1,124 @@
+"""Tasks grouped by how alike their embeddings are."""
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy.cluster import hierarchy
+from scipy.spatial.distance import squareform
+from sklearn.metrics import silhouette_score
+
+from allotment._progress import Floats
+
+_DIGITS = 10  # of a height in the tree: distances that differ by rounding alone are a tie
+
+
+@dataclass(frozen=True, kw_only=True)
+class Clustering:
+    """Which tasks belong together, and how clearly."""
+
+    labels: tuple[int, ...]  # the cluster of each task, numbered in the order of their first tasks
+    silhouette: float  # mean over tasks, -1 to 1; NaN where it is undefined
+
+    @property
+    def n_clusters(self) -> int:
+        """How many clusters there are."""
+        return len(set(self.labels))
+
+    @property
+    def members(self) -> list[list[int]]:
+        """The tasks of each cluster."""
+        labels = np.array(self.labels)
+        return [np.flatnonzero(labels == label).tolist() for label in range(self.n_clusters)]
+
+
+def linkage(similarity: Floats) -> Floats:
+    """Returns the tree of average linkage on cosine distance, 1 less the similarity.
+
+    Its shape is ``[T - 1, 4]``, a row for each merge, as SciPy writes it: the two clusters, their
+    distance, and the number of tasks in both.
+    """
+    if len(similarity) < 2:
+        return np.zeros((0, 4))
+    tree = hierarchy.linkage(squareform(1.0 - similarity, checks=False), method="average")
+    tree[:, 2] = tree[:, 2].round(_DIGITS)
+    return np.asarray(tree)
+
+
+def leaf_order(tree: Floats) -> list[int]:
+    """Returns the tasks in the order in which the tree has them side by side."""
+    return hierarchy.leaves_list(tree).tolist() if len(tree) else [0]
+
+
+def cut(tree: Floats, n_clusters: int) -> tuple[int, ...]:
+    """Returns the cluster of each task where the tree is cut into at most ``n_clusters``.
+
+    Merges at one height are all made or none, so tasks with equal rows are never apart and a tie
+    may leave fewer clusters than asked for.
+    """
+    if n_clusters < 1:
+        raise ValueError(f"`n_clusters` should be at least 1. Found `n_clusters = {n_clusters}`.")
+    if not len(tree):
+        return (0,)
+    return numbered(hierarchy.fcluster(tree, n_clusters, criterion="maxclust").tolist())
+
+
+def cluster(similarity: Floats) -> Clustering:
+    """Returns the clusters at the cut of the tree with the largest mean silhouette.
+
+    The silhouette compares cuts into 2 to T - 1 clusters; of equal ones the fewest clusters are
+    taken. Where the tree has no such cut (all rows equal, two tasks, or all tasks equally unlike)
+    it is undefined, and the clusters are the groups of tasks with equal rows. One cluster of tasks
+    with different rows is therefore never the answer.
+    """
+    distance = 1.0 - similarity
+    tree = linkage(similarity)
+    n_tasks = len(similarity)
+    cuts = dict.fromkeys(cut(tree, n) for n in range(2, n_tasks))
+    found = [
+        Clustering(
+            labels=labels,
+            silhouette=float(silhouette_score(distance, labels, metric="precomputed")),
+        )
+        for labels in cuts
+        if max(labels) > 0
+    ]
+    if found:
+        return max(found, key=lambda each: (round(each.silhouette, _DIGITS), -each.n_clusters))
+    apart = [int(np.argmax(row <= 10.0**-_DIGITS)) for row in distance]  # the first task like it
+    return Clustering(labels=numbered(apart), silhouette=math.nan)
+
+
+def agreement(labels: Sequence[Hashable], others: Sequence[Hashable]) -> float:
+    """Returns the adjusted Rand index of two groupings: 1 for equal ones, about 0 by chance.
+
+    >>> agreement([0, 0, 1, 1], ["b", "b", "a", "a"])
+    1.0
+    """
+    if len(labels) != len(others):
+        raise ValueError(
+            "`labels` and `others` should be as many. Found "
+            f"{len(labels)} labels and {len(others)} others."
+        )
+    rows, columns = numbered(labels), numbered(others)
+    table = np.zeros((max(rows, default=0) + 1, max(columns, default=0) + 1))
+    np.add.at(table, (rows, columns), 1)
+    of_labels, of_others = _n_pairs(table.sum(axis=1)), _n_pairs(table.sum(axis=0))
+    by_chance = of_labels * of_others / max(_n_pairs(table.sum()), 1.0)
+    largest = (of_labels + of_others) / 2
+    if largest == by_chance:  # all tasks together in both, or all apart in both
+        return 1.0
+    return (_n_pairs(table) - by_chance) / (largest - by_chance)
+
+
+def _n_pairs(counts: Any) -> float:
+    """Returns how many pairs can be taken from groups of these sizes."""
+    return float((counts * (counts - 1) / 2).sum())
+
+
+def numbered(labels: Sequence[Hashable]) -> tuple[int, ...]:
+    """Returns the labels as numbers in the order in which they first stand."""
+    numbers: dict[Hashable, int] = {}
+    return tuple(numbers.setdefault(label, len(numbers)) for label in labels)

@@ -1,0 +1,42 @@
+"""The command that shows which tasks belong together."""
+
+from argparse import Namespace
+from pathlib import Path
+
+from rich.console import Console
+from rich.markup import escape
+
+from ..records import RecordError, RunRecord
+from ._pages import expectations, read_records
+from ._run import rich_table, say
+
+
+def show_embeddings(options: Namespace) -> int:
+    """Prints which tasks belong together in runs, and draws it."""
+    from ..report import embeddings_views, write_views  # here, since figures take long to import
+
+    records = _records(options.runs)
+    if options.output.exists() and not options.output.is_dir():
+        raise RecordError(f"`output` should be a folder. Found the file {options.output}.")
+    views = embeddings_views(records, expectations(records))
+    if not views:
+        raise RecordError(
+            f"`runs` should hold a run that reached its end. Found {len(records)} that failed."
+        )
+    console = Console()
+    for view in views:
+        console.print(f"[bold]{escape(view.title)}[/bold]\n", highlight=False)
+        for table in view.tables:
+            if table.caption:
+                console.print(table.caption, highlight=False, markup=False)
+            console.print(rich_table(table))
+            console.print()
+    paths = write_views(views, options.output)
+    say(console, f"Drew {len(paths) // 2} figures, each as PNG and SVG: {options.output}")
+    return 0
+
+
+def _records(folders: list[Path]) -> list[RunRecord]:
+    """Returns the runs in the folders, each once however often it is named."""
+    unique = {path.resolve(): path for path in folders}.values()
+    return [record for folder in unique for record in read_records(folder)]

@@ -1,0 +1,58 @@
+"""Which kinds of component each layer uses, as a table and beside the paper's sentences."""
+
+import numpy as np
+
+from allotment.analysis import Usage, usage_by_kind, usage_trends
+from allotment.records import RunRecord
+
+from ._section import Section
+from ._tables import NOTHING, Table
+
+
+def usage_tables(part: Section) -> list[Table]:
+    """Returns the usage of each learnt method, where components have kinds and layers."""
+    finished = [(row, [run for run in runs if run.finished]) for row, runs in part.rows]
+    return [
+        usage_table(usage_by_kind(runs), row.name, len(runs))
+        for row, runs in finished
+        if row.learnt and runs and has_kinds(runs[0])
+    ]
+
+
+def usage_table(usage: Usage, name: str, n_runs: int) -> Table:
+    """Returns the share of open gates by layer and kind, in percent."""
+    rows = [
+        (str(layer + 1), *(_percent(share) for share in shares), f"{100 * diversity:.0f}")
+        for layer, (shares, diversity) in enumerate(zip(usage.shares, usage.diversity, strict=True))
+    ]
+    runs = "1 run" if n_runs == 1 else f"{n_runs} runs"
+    return Table(
+        head=("Layer", *usage.kinds, "Tasks differ"),
+        rows=tuple(rows),
+        caption=(
+            f"Gates open by layer and kind, {name}, % over tasks and {runs}; and how often a gate "
+            "differs between two tasks, %"
+        ),
+    )
+
+
+def trend_words(part: Section) -> list[str]:
+    """Returns the paper's sentences on usage, each with a verdict and its numbers."""
+    return [
+        f"{row.name}, a trend of the paper: {trend.claim}. It "
+        f"{'holds' if trend.holds else 'does not hold'} over all runs together, and it holds in "
+        f"{trend.n_holding} of {trend.n_runs} alone: {trend.found}."
+        for row, runs in part.rows
+        if row.learnt
+        for trend in usage_trends(runs)
+    ]
+
+
+def has_kinds(record: RunRecord) -> bool:
+    """Returns whether names say what components are; single letters only tell them apart."""
+    names = record.header.component_names
+    return len(record.header.layer_sizes) > 1 and all(len(name) > 1 for name in names)
+
+
+def _percent(share: float) -> str:
+    return NOTHING if np.isnan(share) else f"{100 * share:.0f}"
