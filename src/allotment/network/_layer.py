@@ -59,15 +59,12 @@ class ModularLayer(nn.Module):
         if not self.is_packed and self._signature() != self._grouped_as:
             self._find_groups()
         outputs = self._all_outputs(x)  # [C, B, ...] each, kind after kind
-        if len(outputs) == len(weights):
-            return mix(weights, [y.squeeze(0) for y in outputs])
         order = [position for group in self.groups for position in group]
         if order != sorted(order):
             # Not `weights[order]`: a list of positions would travel to the device in every pass.
             parts = weights.unbind(0)
             weights = torch.stack([parts[position] for position in order])
-        together = outputs[0] if len(outputs) == 1 else torch.cat(outputs)
-        return (weights.to(together.dtype) @ together.flatten(1)).view(together.shape[1:])
+        return mix(weights, outputs)
 
     def _find_groups(self) -> None:
         """Finds which components are of one kind, as they are now."""

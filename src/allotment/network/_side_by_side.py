@@ -13,7 +13,7 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-MOST_STREAMS = 16  # of one program: over its runs, and over the branches inside each
+MOST_STREAMS = 64  # of one program: over its runs, and over the branches inside each
 
 Result = TypeVar("Result", Tensor, tuple[Tensor, Tensor])
 

@@ -148,12 +148,12 @@ class Program:
     def _optimizer_groups(self) -> Iterator[dict[str, object]]:
         chosen = self.settings
         rates = {"logits": chosen.logit_learning_rate or chosen.learning_rate}
+        alike: dict[tuple[float, float], list[Tensor]] = {}  # one call of the optimizer for each
         for group, flat in self.replicas.learnt():
-            yield {
-                "params": [flat],
-                "lr": rates.get(group, chosen.learning_rate),
-                "weight_decay": chosen.weight_decay if group in ("weights", "scales") else 0.0,
-            }
+            decay = chosen.weight_decay if group in ("weights", "scales") else 0.0
+            alike.setdefault((rates.get(group, chosen.learning_rate), decay), []).append(flat)
+        for (rate, decay), tensors in alike.items():
+            yield {"params": tensors, "lr": rate, "weight_decay": decay}
 
 
 def clipped_per_run(gradients: Sequence[Tensor], norm: float | None) -> list[Tensor]:

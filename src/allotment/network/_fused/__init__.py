@@ -5,11 +5,13 @@ torch's own operations. Both are differentiable and can be batched by `torch.fun
 
 >>> import torch
 >>> from allotment.network._fused import mix
->>> mix(torch.tensor([0.5, 0.5, 0.0]), [torch.ones(2, 1), torch.zeros(2, 1), torch.ones(2, 1)])
-tensor([[0.5000],
-        [0.5000]])
+>>> mix(torch.tensor([0.75, 0.25]), [torch.ones(1, 2, 3), torch.zeros(1, 2, 3)])
+tensor([[0.7500, 0.7500, 0.7500],
+        [0.7500, 0.7500, 0.7500]])
 """
 
+from ._gates import can_draw as can_draw
+from ._gates import drawn_weights as drawn_weights
 from ._mix import mix as mix
 from ._norm import norm_relu as norm_relu
 from ._pool import pool3x3 as pool3x3

@@ -9,29 +9,35 @@ from torch import Tensor
 from ._available import can_fuse
 from ._folding import fold, unfold
 
-MOST_OUTPUTS = 8  # a kernel has so many arguments for them
+MOST_GROUPS = 8  # a kernel has so many arguments for them
 
 
 def mix(weights: Tensor, outputs: Sequence[Tensor]) -> Tensor:
-    """Returns the sum of ``outputs``, ``[B, ...]`` each, times their weights ``[C]``."""
-    if can_fuse(outputs[0]) and 1 < len(outputs) <= MOST_OUTPUTS:
-        y: Tensor = _Mix.apply(weights.unsqueeze(0), *outputs)  # type: ignore[no-untyped-call]
+    """Returns the weighted sum of outputs that stand in groups, ``[G, B, ...]`` each.
+
+    ``weights``, shape ``[C]``, are in the order of the groups and of the outputs in each.
+    """
+    sizes = {len(group) for group in outputs}
+    if can_fuse(outputs[0][0]) and len(outputs) <= MOST_GROUPS and len(sizes) == 1:
+        # As they come from one convolution: the channels of a group one after another.
+        channels = [group.transpose(0, 1).flatten(1, 2) for group in outputs]
+        y: Tensor = _Mix.apply(weights.unsqueeze(0), *channels)  # type: ignore[no-untyped-call]
         return y
-    together = torch.stack(list(outputs))
+    together = outputs[0] if len(outputs) == 1 else torch.cat(list(outputs))
     return (weights.to(together.dtype) @ together.flatten(1)).view(together.shape[1:])
 
 
 class _Mix(torch.autograd.Function):
-    """The kernels, for outputs ``[N, C, H, W]`` and weights ``[K, C]``.
+    """The kernels, for groups of ``G`` outputs, ``[N, G * O, H, W]`` each, and weights ``[K, C]``.
 
     Each row of weights serves the next ``N / K`` images.
     """
 
     @staticmethod
-    def forward(weights: Tensor, *outputs: Tensor) -> Tensor:
+    def forward(weights: Tensor, *groups: Tensor) -> Tensor:
         from ._kernels import add_weighted  # here, since it needs Triton
 
-        return add_weighted(weights, outputs)
+        return add_weighted(weights, groups)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Tensor, ...], output: Tensor) -> None:
@@ -41,12 +47,13 @@ class _Mix(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
         from ._kernels import add_weighted_backward
 
-        weights, *outputs = ctx.saved_tensors
-        dweights, doutputs = add_weighted_backward(gradients[0], weights, outputs)
-        return dweights, *doutputs
+        weights, *groups = ctx.saved_tensors
+        dweights, dgroups = add_weighted_backward(gradients[0], weights, groups)
+        return dweights, *dgroups
 
     @staticmethod
     def vmap(info: Any, in_dims: tuple[int | None, ...], *arguments: Tensor) -> tuple[Tensor, int]:
         pairs = zip(in_dims, arguments, strict=True)
-        y = _Mix.apply(*(fold(info.batch_size, dim, tensor) for dim, tensor in pairs))  # type: ignore[no-untyped-call]
+        folded = [fold(info.batch_size, dim, tensor) for dim, tensor in pairs]
+        y = _Mix.apply(*folded)  # type: ignore[no-untyped-call]
         return unfold(info.batch_size, y), 0

@@ -48,6 +48,7 @@ class _NormReLU(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         *tensors, ctx.n_groups, _ = inputs
         statistics = output[1]
+        ctx.set_materialize_grads(False)  # no zeros for the second output, which has no gradient
         ctx.mark_non_differentiable(statistics)
         ctx.save_for_backward(*tensors, statistics)
 

@@ -40,6 +40,7 @@ class _Pool(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         x, ctx.stride, ctx.padding, _, ctx.largest = inputs
         ctx.shape = x.shape
+        ctx.set_materialize_grads(False)  # no zeros for the second output, which has no gradient
         ctx.mark_non_differentiable(output[1])
         ctx.save_for_backward(output[1])
 

@@ -7,6 +7,7 @@ from torch import Tensor, nn
 
 from ..._checks import check_choice, check_probability
 from .._annealing import Annealing
+from .._fused import can_draw, drawn_weights
 from ._base import Allocation, row
 
 
@@ -51,6 +52,14 @@ class GumbelMatrix(Allocation):
         self.register_buffer("n_draws", torch.zeros((), dtype=torch.int64))
 
     def weights(self, task: int | Tensor, *, noise: Tensor | None = None) -> Tensor:
+        if (
+            self.training
+            and noise is not None
+            and isinstance(task, Tensor)
+            and can_draw(self.logits)
+        ):
+            start, floor = self.temperature.start, self.temperature.floor
+            return drawn_weights(self.logits, task, noise, self.n_draws, start, floor)
         gates = self.gates(task, noise=noise)
         # `clamp_min`, not `maximum`: the latter halves the gradient at a tie, one open gate.
         return gates / gates.sum().clamp_min(1.0)

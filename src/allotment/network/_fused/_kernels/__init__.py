@@ -1,5 +1,7 @@
 """The kernels, in Triton; imported only where they are used, on a GPU."""
 
+from ._gates import draw as draw
+from ._gates import draw_backward as draw_backward
 from ._mix import add_weighted as add_weighted
 from ._mix import add_weighted_backward as add_weighted_backward
 from ._norm import normalise as normalise

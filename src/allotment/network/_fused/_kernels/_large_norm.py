@@ -17,11 +17,18 @@ N_PROGRAMS = 1_024  # about so many fill the device
 
 
 @triton.jit
+def _image(x, n, n_pixels, n_channels):
+    """Returns where image ``n`` begins; places inside an image then need 32 bits only."""
+    return x + n.to(tl.int64) * n_pixels * n_channels
+
+
+@triton.jit
 def _images(x, n, pixels, channels, n_pixels, n_channels):
     """Returns pixels of image ``n`` in float32, and where there are any."""
     inside = (pixels < n_pixels)[:, None] & (channels < n_channels)[None, :]
-    places = (n.to(tl.int64) * n_pixels + pixels)[:, None] * n_channels + channels[None, :]
-    return tl.load(x + places, mask=inside, other=0.0).to(tl.float32), inside, places
+    places = pixels[:, None] * n_channels + channels[None, :]
+    values = tl.load(_image(x, n, n_pixels, n_channels) + places, mask=inside, other=0.0)
+    return values.to(tl.float32), inside, places
 
 
 @triton.jit
@@ -55,15 +62,15 @@ def _image_sums(
     BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Returns the sums and the sums of squares of an image's channels, over some pixels."""
-    sums = tl.zeros([BLOCK_C], tl.float32)
-    squares = tl.zeros([BLOCK_C], tl.float32)
+    sums = tl.zeros([BLOCK_P, BLOCK_C], tl.float32)
+    squares = tl.zeros([BLOCK_P, BLOCK_C], tl.float32)
     for start in range(first, last, BLOCK_P):
         pixels = start + tl.arange(0, BLOCK_P)
         values, inside, _ = _images(x, n, pixels, channels, n_pixels, n_channels)
         values = tl.where(inside, values + bias[None, :], 0.0)
-        sums += tl.sum(values, axis=0)
-        squares += tl.sum(values * values, axis=0)
-    return sums, squares
+        sums += values
+        squares += values * values
+    return tl.sum(sums, axis=0), tl.sum(squares, axis=0)
 
 
 @triton.jit
@@ -123,7 +130,9 @@ def _normalise(
         pixels = start + tl.arange(0, BLOCK_P)
         values, inside, places = _images(x, n, pixels, channels, n_pixels, n_channels)
         values = tl.maximum(values * factor[None, :] + offset[None, :], 0.0)
-        tl.store(y + places, values.to(y.dtype.element_ty), mask=inside)
+        tl.store(
+            _image(y, n, n_pixels, n_channels) + places, values.to(y.dtype.element_ty), mask=inside
+        )
 
 
 @triton.jit
@@ -133,9 +142,9 @@ def _slopes(
     """Returns the gradient before ReLU, the normalised images, and their places."""
     values, inside, places = _images(x, n, pixels, channels, n_pixels, n_channels)
     normal = (values + bias[None, :] - mean[None, :]) * inverse[None, :]
-    slopes = tl.load(dy + places, mask=inside, other=0.0).to(tl.float32)
+    slopes = tl.load(_image(dy, n, n_pixels, n_channels) + places, mask=inside, other=0.0)
     is_open = (normal * scale[None, :] + shift[None, :] > 0.0) & inside
-    return tl.where(is_open, slopes, 0.0), normal, inside, places
+    return tl.where(is_open, slopes.to(tl.float32), 0.0), normal, inside, places
 
 
 @triton.jit
@@ -144,16 +153,16 @@ def _slope_sums(
     BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Returns the sums of the gradient, and of its product with the normalised images."""
-    sums = tl.zeros([BLOCK_C], tl.float32)
-    products = tl.zeros([BLOCK_C], tl.float32)
+    sums = tl.zeros([BLOCK_P, BLOCK_C], tl.float32)
+    products = tl.zeros([BLOCK_P, BLOCK_C], tl.float32)
     for start in range(first, last, BLOCK_P):
         pixels = start + tl.arange(0, BLOCK_P)
         slopes, normal, _, _ = _slopes(
             dy, x, n, pixels, channels, n_pixels, n_channels, bias, scale, shift, mean, inverse
         )
-        sums += tl.sum(slopes, axis=0)
-        products += tl.sum(slopes * normal, axis=0)
-    return sums, products
+        sums += slopes
+        products += slopes * normal
+    return tl.sum(sums, axis=0), tl.sum(products, axis=0)
 
 
 @triton.jit
@@ -215,7 +224,8 @@ def _normalise_backward(
         )
         slopes = slopes * scale[None, :] - level[None, :] - normal * tilt[None, :]
         slopes = slopes * inverse[None, :]
-        tl.store(dx + places, slopes.to(dx.dtype.element_ty), mask=inside)
+        image = _image(dx, n, n_pixels, n_channels)
+        tl.store(image + places, slopes.to(dx.dtype.element_ty), mask=inside)
 
 
 def _tiles(n_images: int, n_pixels: int) -> tuple[int, int]:

@@ -1,4 +1,7 @@
-"""The weighted sum of up to eight tensors in Triton, and its gradients, in one pass each."""
+"""The weighted sum of up to eight groups of outputs in Triton, and its gradients, in one pass each.
+
+A group lies in memory as ``[N, P, G, O]``: P pixels of G outputs with O channels each.
+"""
 
 from collections.abc import Sequence
 
@@ -9,23 +12,6 @@ from torch import Tensor
 
 BLOCK = 1_024
 MOST_TILES = 64  # of an image
-
-
-@triton.jit
-def _add_weighted(
-    x0, x1, x2, x3, x4, x5, x6, x7, weights, y, per_row, size, N: tl.constexpr, BLOCK: tl.constexpr
-):
-    """Writes a tile of the sum for one image of ``size`` numbers."""
-    n = tl.program_id(1)
-    inner = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
-    places = n.to(tl.int64) * size + inner
-    row = weights + (n // per_row) * N
-    total = tl.zeros([BLOCK], tl.float32)
-    for i in tl.static_range(N):
-        x = _pick(x0, x1, x2, x3, x4, x5, x6, x7, i)
-        values = tl.load(x + places, mask=inner < size, other=0.0).to(tl.float32)
-        total += values * tl.load(row + i).to(tl.float32)
-    tl.store(y + places, total.to(y.dtype.element_ty), mask=inner < size)
 
 
 @triton.jit
@@ -50,64 +36,99 @@ def _pick(x0, x1, x2, x3, x4, x5, x6, x7, i: tl.constexpr):
 
 
 @triton.jit
+def _first(inner, n_channels, G: tl.constexpr):
+    """Returns where the first output of a group has the numbers ``inner`` of an image."""
+    if G == 1:
+        return inner
+    return (inner // n_channels) * G * n_channels + inner % n_channels
+
+
+@triton.jit
+def _add_weighted(
+    x0, x1, x2, x3, x4, x5, x6, x7, weights, y, per_row, size, n_channels,
+    N: tl.constexpr, G: tl.constexpr, BLOCK: tl.constexpr,
+):  # fmt: skip
+    """Writes a tile of the sum for one image of ``size`` numbers."""
+    n = tl.program_id(1)
+    inner = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    first = _first(inner, n_channels, G)
+    start = n.to(tl.int64) * size
+    row = weights + (n // per_row) * N * G
+    total = tl.zeros([BLOCK], tl.float32)
+    for i in tl.static_range(N):
+        x = _pick(x0, x1, x2, x3, x4, x5, x6, x7, i)
+        for g in tl.static_range(G):
+            spots = first + g * n_channels
+            values = tl.load(x + start * G + spots, mask=inner < size, other=0.0).to(tl.float32)
+            total += values * tl.load(row + i * G + g).to(tl.float32)
+    tl.store(y + start + inner, total.to(y.dtype.element_ty), mask=inner < size)
+
+
+@triton.jit
 def _add_weighted_backward(
-    dy, x0, x1, x2, x3, x4, x5, x6, x7, weights, dx, products, per_row, size, stride, tile,
-    N: tl.constexpr, BLOCK: tl.constexpr,
+    dy, x0, x1, x2, x3, x4, x5, x6, x7, weights, dx, products, per_row, size, n_channels, stride,
+    tile, N: tl.constexpr, G: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Writes a tile of each output's gradient, and the tile's share of the weights' gradients."""
     index, n = tl.program_id(0), tl.program_id(1)
-    row = weights + (n // per_row) * N
+    first = n.to(tl.int64) * size
+    row = weights + (n // per_row) * N * G
+    own = products + (n * tl.num_programs(0) + index) * N * G
     for i in tl.static_range(N):
         x = _pick(x0, x1, x2, x3, x4, x5, x6, x7, i)
-        weight = tl.load(row + i).to(tl.float32)
-        product = tl.zeros([BLOCK], tl.float32)
-        for start in range(index * tile, tl.minimum((index + 1) * tile, size), BLOCK):
-            inner = start + tl.arange(0, BLOCK)
-            places = n.to(tl.int64) * size + inner
-            slope = tl.load(dy + places, mask=inner < size, other=0.0).to(tl.float32)
-            values = tl.load(x + places, mask=inner < size, other=0.0).to(tl.float32)
-            product += slope * values
-            tl.store(
-                dx + i * stride + places,
-                (slope * weight).to(dx.dtype.element_ty),
-                mask=inner < size,
-            )
-        tl.store(products + (n * tl.num_programs(0) + index) * N + i, tl.sum(product, axis=0))
+        for g in tl.static_range(G):
+            weight = tl.load(row + i * G + g).to(tl.float32)
+            product = tl.zeros([BLOCK], tl.float32)
+            for start in range(index * tile, tl.minimum((index + 1) * tile, size), BLOCK):
+                inner = start + tl.arange(0, BLOCK)
+                slope = tl.load(dy + first + inner, mask=inner < size, other=0.0).to(tl.float32)
+                spots = _first(inner, n_channels, G) + g * n_channels
+                values = tl.load(x + first * G + spots, mask=inner < size, other=0.0).to(tl.float32)
+                product += slope * values
+                share = (slope * weight).to(dx.dtype.element_ty)
+                tl.store(dx + i * stride + first * G + spots, share, mask=inner < size)
+            tl.store(own + i * G + g, tl.sum(product, axis=0))
 
 
-def _laid_out(outputs: Sequence[Tensor]) -> list[Tensor]:
+def _laid_out(groups: Sequence[Tensor]) -> list[Tensor]:
     """Returns eight tensors in one memory format, the last repeated."""
-    same = [output.contiguous(memory_format=torch.channels_last) for output in outputs]
+    same = [group.contiguous(memory_format=torch.channels_last) for group in groups]
     return same + [same[-1]] * (8 - len(same))
 
 
-def add_weighted(weights: Tensor, outputs: Sequence[Tensor]) -> Tensor:
-    """Returns the weighted sum of images ``[N, C, H, W]``, given weights ``[K, C]``."""
-    xs = _laid_out(outputs)
-    y = torch.empty_like(xs[0])
-    n, size = len(y), y[0].numel()
-    _add_weighted[(triton.cdiv(size, BLOCK), n)](
-        *xs, weights.contiguous(), y, n // len(weights), size, len(outputs), BLOCK
+def add_weighted(weights: Tensor, groups: Sequence[Tensor]) -> Tensor:
+    """Returns the weighted sum of images ``[N, G * O, H, W]``, given weights ``[K, C]``."""
+    xs = _laid_out(groups)
+    group_size = weights.shape[1] // len(groups)
+    n, n_channels, height, width = xs[0].shape
+    shape = (n, n_channels // group_size, height, width)
+    y = torch.empty(
+        shape, dtype=xs[0].dtype, device=xs[0].device, memory_format=torch.channels_last
     )
+    size = y[0].numel()
+    _add_weighted[(triton.cdiv(size, BLOCK), n)](
+        *xs, weights.contiguous(), y, n // len(weights), size, shape[1], len(groups), group_size,
+        BLOCK,
+    )  # fmt: skip
     return y
 
 
 def add_weighted_backward(
-    dy: Tensor, weights: Tensor, outputs: Sequence[Tensor]
+    dy: Tensor, weights: Tensor, groups: Sequence[Tensor]
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
-    """Returns the gradients of the weights and of each output."""
-    xs = _laid_out(outputs)
+    """Returns the gradients of the weights and of each group."""
+    xs = _laid_out(groups)
     dy = dy.contiguous(memory_format=torch.channels_last)
-    n, n_channels, height, width = dy.shape
+    n_rows, n_weights = weights.shape
+    n, n_channels, height, width = xs[0].shape
     size = dy[0].numel()
     n_tiles = min(MOST_TILES, triton.cdiv(size, BLOCK))
     tile = BLOCK * triton.cdiv(size, BLOCK * n_tiles)
-    n_outputs, n_rows = len(outputs), len(weights)
-    dx = dy.new_empty(n_outputs, n, height, width, n_channels)
-    products = dy.new_empty(n, n_tiles, n_outputs, dtype=torch.float32)
+    dx = dy.new_empty(len(groups), n, height, width, n_channels)
+    products = dy.new_empty(n, n_tiles, n_weights, dtype=torch.float32)
     _add_weighted_backward[(n_tiles, n)](
-        dy, *xs, weights.contiguous(), dx, products, n // n_rows, size, dy.numel(), tile,
-        n_outputs, BLOCK,
+        dy, *xs, weights.contiguous(), dx, products, n // n_rows, size, dy.shape[1],
+        xs[0].numel(), tile, len(groups), n_weights // len(groups), BLOCK,
     )  # fmt: skip
-    dweights = products.view(n_rows, -1, n_outputs).sum(dim=1).to(weights.dtype)
+    dweights = products.view(n_rows, -1, n_weights).sum(dim=1).to(weights.dtype)
     return dweights, dx.permute(0, 1, 4, 2, 3).unbind(0)

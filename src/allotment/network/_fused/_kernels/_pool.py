@@ -14,7 +14,11 @@ def _pool(
     LARGEST: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes some pixels of the output and, for the largest, which of the nine it was."""
-    n = tl.program_id(1).to(tl.int64)
+    n = tl.program_id(1).to(tl.int64)  # places count from the image's beginning, in 32 bits
+    x += n * height * width * n_channels
+    y += n * out_height * out_width * n_channels
+    if LARGEST:
+        chosen += n * out_height * out_width * n_channels
     pixels = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
     channels = tl.arange(0, BLOCK_C)
     row, column = pixels // out_width, pixels % out_width
@@ -27,7 +31,7 @@ def _pool(
     for tap in tl.static_range(9):
         r, c = row * stride - top + tap // 3, column * stride - left + tap % 3
         inside = is_real & (r >= 0) & (r < height) & (c >= 0) & (c < width)
-        places = ((n * height + r) * width + c)[:, None] * n_channels + channels[None, :]
+        places = (r * width + c)[:, None] * n_channels + channels[None, :]
         mask = inside[:, None] & known[None, :]
         if LARGEST:
             values = tl.load(x + places, mask=mask, other=float("-inf")).to(tl.float32)
@@ -37,7 +41,7 @@ def _pool(
             total += tl.load(x + places, mask=mask, other=0.0).to(tl.float32)
             count += inside.to(tl.float32)
     mask = is_real[:, None] & known[None, :]
-    places = (n * out_height * out_width + pixels)[:, None] * n_channels + channels[None, :]
+    places = pixels[:, None] * n_channels + channels[None, :]
     if LARGEST:
         tl.store(chosen + places, which, mask=mask)
         tl.store(y + places, best.to(y.dtype.element_ty), mask=mask)
@@ -53,6 +57,10 @@ def _pool_backward(
 ):  # fmt: skip
     """Writes some pixels of the input's gradient, from the windows that hold them."""
     n = tl.program_id(1).to(tl.int64)
+    dx += n * height * width * n_channels
+    dy += n * out_height * out_width * n_channels
+    if LARGEST:
+        chosen += n * out_height * out_width * n_channels
     pixels = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
     channels = tl.arange(0, BLOCK_C)
     row, column = pixels // width, pixels % width
@@ -65,7 +73,7 @@ def _pool_backward(
         r, c = above // stride, before // stride
         exists = is_real & (above >= 0) & (before >= 0) & (r < out_height) & (c < out_width)
         exists = exists & (r * stride == above) & (c * stride == before)
-        places = ((n * out_height + r) * out_width + c)[:, None] * n_channels + channels[None, :]
+        places = (r * out_width + c)[:, None] * n_channels + channels[None, :]
         mask = exists[:, None] & known[None, :]
         slopes = tl.load(dy + places, mask=mask, other=0.0).to(tl.float32)
         if LARGEST:
@@ -78,7 +86,7 @@ def _pool_backward(
             count = tl.maximum(rows * columns, 1).to(tl.float32)
             total += slopes / count[:, None]
     mask = is_real[:, None] & known[None, :]
-    places = (n * height * width + pixels)[:, None] * n_channels + channels[None, :]
+    places = pixels[:, None] * n_channels + channels[None, :]
     tl.store(dx + places, total.to(dx.dtype.element_ty), mask=mask)
 
 

@@ -14,14 +14,17 @@ MOST_NUMBERS = 16_384  # of a group in one image, padded to powers of two
 
 @triton.jit
 def _group(n_pixels, n_channels, group_size, BLOCK_P: tl.constexpr, BLOCK_G: tl.constexpr):
-    """Returns the channels of this program, the places of its numbers, and which are real."""
+    """Returns the channels of this program, the places of its numbers, and which are real.
+
+    Places count from the beginning of the image, where they need 32 bits only.
+    """
     n, group = tl.program_id(1), tl.program_id(0)
     inner = tl.arange(0, BLOCK_G)
     channels = group * group_size + inner
     pixels = tl.arange(0, BLOCK_P)
     inside = (pixels < n_pixels)[:, None] & (inner < group_size)[None, :]
-    places = (n.to(tl.int64) * n_pixels + pixels)[:, None] * n_channels + channels[None, :]
-    return n, channels, inner < group_size, places, inside
+    places = pixels[:, None] * n_channels + channels[None, :]
+    return n, n.to(tl.int64) * n_pixels * n_channels, channels, inner < group_size, places, inside
 
 
 @triton.jit
@@ -35,9 +38,11 @@ def _forward(
     HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_G: tl.constexpr,
 ):  # fmt: skip
     """Writes one group of one image, and its statistics."""
-    n, channels, known, places, inside = _group(n_pixels, n_channels, group_size, BLOCK_P, BLOCK_G)
+    n, start, channels, known, places, inside = _group(
+        n_pixels, n_channels, group_size, BLOCK_P, BLOCK_G
+    )
     row = n // per_row
-    values = tl.load(x + places, mask=inside, other=0.0).to(tl.float32)
+    values = tl.load(x + start + places, mask=inside, other=0.0).to(tl.float32)
     if HAS_BIAS:
         values += _row(biases, row, channels, known, n_channels)[None, :]
     count = n_pixels * group_size
@@ -47,7 +52,7 @@ def _forward(
     scale = _row(scales, row, channels, known, n_channels) * inverse
     shift = _row(shifts, row, channels, known, n_channels)
     result = tl.maximum(values * scale[None, :] + shift[None, :], 0.0)
-    tl.store(y + places, result.to(y.dtype.element_ty), mask=inside)
+    tl.store(y + start + places, result.to(y.dtype.element_ty), mask=inside)
     place = statistics + n * 3 * n_channels + channels
     tl.store(place, tl.zeros([BLOCK_G], tl.float32) + mean, mask=known)
     tl.store(place + n_channels, tl.zeros([BLOCK_G], tl.float32) + inverse, mask=known)
@@ -59,24 +64,26 @@ def _backward(
     group_size, HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_G: tl.constexpr,
 ):  # fmt: skip
     """Writes the gradient of one group of one image, and its share of the parameters'."""
-    n, channels, known, places, inside = _group(n_pixels, n_channels, group_size, BLOCK_P, BLOCK_G)
+    n, start, channels, known, places, inside = _group(
+        n_pixels, n_channels, group_size, BLOCK_P, BLOCK_G
+    )
     row = n // per_row
     scale = _row(scales, row, channels, known, n_channels)
     shift = _row(shifts, row, channels, known, n_channels)
     mean = tl.load(statistics + n * 3 * n_channels + channels, mask=known, other=0.0)
     inverse = tl.load(statistics + (n * 3 + 1) * n_channels + channels, mask=known, other=0.0)
-    values = tl.load(x + places, mask=inside, other=0.0).to(tl.float32)
+    values = tl.load(x + start + places, mask=inside, other=0.0).to(tl.float32)
     if HAS_BIAS:
         values += _row(biases, row, channels, known, n_channels)[None, :]
     normal = tl.where(inside, (values - mean[None, :]) * inverse[None, :], 0.0)
-    slopes = tl.load(dy + places, mask=inside, other=0.0).to(tl.float32)
+    slopes = tl.load(dy + start + places, mask=inside, other=0.0).to(tl.float32)
     slopes = tl.where(normal * scale[None, :] + shift[None, :] > 0.0, slopes, 0.0)
     sums, products = tl.sum(slopes, axis=0), tl.sum(slopes * normal, axis=0)
     count = n_pixels * group_size
     level, tilt = tl.sum(sums * scale) / count, tl.sum(products * scale) / count
     slopes = (slopes * scale[None, :] - level - normal * tilt) * inverse[None, :]
     slopes = tl.where(inside, slopes, 0.0)
-    tl.store(dx + places, slopes.to(dx.dtype.element_ty), mask=inside)
+    tl.store(dx + start + places, slopes.to(dx.dtype.element_ty), mask=inside)
     place = shares + n * 3 * n_channels + channels
     tl.store(place, tl.sum(slopes, axis=0), mask=known)
     tl.store(place + n_channels, products, mask=known)
@@ -87,7 +94,7 @@ def _blocks(x: Tensor, n_groups: int) -> tuple[int, int, int]:
     """Returns the padded number of pixels and of channels in a group, and how many warps."""
     pixels = triton.next_power_of_2(x.shape[2] * x.shape[3])
     channels = triton.next_power_of_2(x.shape[1] // n_groups)
-    return pixels, channels, max(1, min(8, pixels * channels // 512))
+    return pixels, channels, max(1, min(16, pixels * channels // 512))
 
 
 def is_small(x: Tensor, n_groups: int) -> bool:
