@@ -36,11 +36,10 @@ class GraphSteps:
         shape = (n_steps, replicas.n_runs, tasks_per_step)
         self._losses = torch.zeros(shape, device=replicas.device)
         untouched = replicas.snapshot()
-        with _fastest_convolutions():
-            self._warm_up()
-            self._graph = torch.cuda.CUDAGraph()
-            with streams(), torch.cuda.graph(self._graph):
-                self._next()
+        self._warm_up()
+        self._graph = torch.cuda.CUDAGraph()
+        with streams(), torch.cuda.graph(self._graph):
+            self._next()
         replicas.restore(untouched)
         replicas.step.zero_()
         for state in optimizer.state.values():
@@ -72,8 +71,12 @@ class GraphSteps:
 
 
 @contextmanager
-def _fastest_convolutions() -> Iterator[None]:
-    """Lets the library try its ways of convolving, where any may be used, and keep the fastest."""
+def fastest_convolutions() -> Iterator[None]:
+    """Lets the library try its ways of convolving, where any may be used, and keep the fastest.
+
+    It remembers its way for each shape from the first time, whether it tried them then or not: so
+    this should be held around the very first pass.
+    """
     cudnn = torch.backends.cudnn
     before = cudnn.benchmark, cudnn.benchmark_limit
     cudnn.benchmark = cudnn.benchmark or not torch.are_deterministic_algorithms_enabled()

@@ -14,7 +14,7 @@ from ._augmentation import Augmentation
 from ._blocks import Block, BlockMaker
 from ._capture import Gradients, capture
 from ._charges import Charges
-from ._graph import GraphSteps
+from ._graph import GraphSteps, fastest_convolutions
 from ._passes import Batch, Passes
 from ._replicas import Replicas
 from ._run import Run, check_alike
@@ -58,7 +58,7 @@ class Program:
         self._graph: GraphSteps | None = None
         # Trying and recording are passes too; what they move is put back.
         untouched = self.replicas.snapshot()
-        with torch_stream(self._seed, "trial"), self.replicas.arithmetic():
+        with torch_stream(self._seed, "trial"), self.replicas.arithmetic(), fastest_convolutions():
             self.passes.check(self._batch(first, 0))
             if self.settings.capture and self.passes.can_be_recorded:
                 self._capture(first)
