@@ -1,7 +1,7 @@
 """The training step of ``R`` runs."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -17,6 +17,7 @@ from ._graph import GraphSteps
 from ._passes import Batch, Passes
 from ._replicas import Replicas
 from ._run import Run, check_alike
+from ._state import put_back, taken
 from ._store import Store, fit_together
 from ._threads import threads_for
 
@@ -85,6 +86,14 @@ class Program:
         replayed = self._graph(block, n_steps)
         self._drawn = (number + 1, self._blocks.make(number + 1))  # while the device works
         return replayed, tasks
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns copies of all that steps change."""
+        return taken(self.replicas, self._optimizer)
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Goes back to a state, or forward to one of another program of the same runs."""
+        put_back(tensors, self.replicas, self._optimizer)
 
     def _step(self, block: Block, index: int | Tensor) -> Tensor:
         """Takes one optimizer step and returns each run's loss without penalties, ``[R]``."""
