@@ -53,7 +53,7 @@ class Checkpoints:
             shutil.rmtree(final, ignore_errors=True)  # one that was damaged
             unfinished.rename(final)
             sync_folder(self._folder)
-            before = [path for path in self._found() if path.name < final.name]
+            before = [path for path in self._found() if _round(path) < state.round]
             for path in self._found():
                 if path not in (final, *before[:1]):
                     shutil.rmtree(path, ignore_errors=True)
@@ -85,7 +85,7 @@ class Checkpoints:
 
     def _found(self) -> list[Path]:
         """Returns the folders of checkpoints, damaged ones too, newest first."""
-        return sorted(self._folder.glob("round-*"), reverse=True)
+        return sorted(self._folder.glob("round-[0-9]*"), key=_round, reverse=True)
 
     def _manifest(self, state: TrainingState, parts: dict[str, str]) -> dict[str, Any]:
         content = {
@@ -118,6 +118,10 @@ class Checkpoints:
                 seconds=manifest["seconds"],
                 tensors=load(bytes(content)),
             )
+
+
+def _round(folder: Path) -> int:
+    return int(folder.name.removeprefix("round-"))
 
 
 def _hash_of(content: dict[str, Any]) -> str:

@@ -34,11 +34,14 @@ class Environment:
             return "unknown"
         return self.commit[:7] + (" with changes" if self.dirty else "")
 
+    @property
+    def pieces(self) -> tuple["Environment", ...]:
+        """Where the run took place, from its start to its end."""
+        return (self, *self.resumed)
+
     def last_changes(self) -> str:
         """Returns in words what was different when the run went on for the last time."""
-        if not self.resumed:
-            return ""
-        before, now = (self, *self.resumed)[-2:]
+        before, now = (self, *self.pieces)[-2:]
         names = [f.name for f in fields(self) if f.name not in ("started", "round", "resumed")]
         pairs = [(name, getattr(before, name), getattr(now, name)) for name in names]
         return ", ".join(f"{name} {new}, was {old}" for name, old, new in pairs if new != old)
