@@ -218,9 +218,8 @@ def test_going_on_elsewhere_is_said(tmp_path: Path) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | {"n_threads": 64}))
     said: list[str] = []
     run_launch(replace(launch, resume=True), quiet, say=said.append)
-    assert said[-1] == (
-        "The end may differ in the last bits from that of a run never stopped: n_threads 1, was 64."
-    )
+    assert said[-1].startswith("The end may differ in the last bits from that of a run never")
+    assert said[-1].endswith("stopped: n_threads 1 (was 64).")
 
 
 def test_other_settings_stop_the_launch_before_anything_is_touched(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_where_a_run_went_on_is_on_record(tmp_path: Path) -> None:
     assert [e.deterministic for e in environment.pieces] == [False, True, True]
     assert environment.last_changes() == ""
     once = replace(environment, resumed=environment.resumed[:1])
-    assert once.last_changes() == "device a stove, was a lamp, deterministic True, was False"
+    assert once.last_changes() == "device a stove (was a lamp), deterministic True (was False)"
     assert replace(environment, resumed=()).last_changes() == ""
 
 

@@ -57,7 +57,7 @@ def _writers(
     )
     if state is not None:
         say(f"Going on after round {state.round}.")
-        changes = read_environment(writers[0].folder).last_changes()
+        changes = read_environment(writers[-1].folder).last_changes()  # the last to be closed
         if changes:
             say(f"The end may differ in the last bits from that of a run never stopped: {changes}.")
     return writers

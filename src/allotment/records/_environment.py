@@ -44,7 +44,7 @@ class Environment:
         before, now = (self, *self.pieces)[-2:]
         names = [f.name for f in fields(self) if f.name not in ("started", "round", "resumed")]
         pairs = [(name, getattr(before, name), getattr(now, name)) for name in names]
-        return ", ".join(f"{name} {new}, was {old}" for name, old, new in pairs if new != old)
+        return ", ".join(f"{name} {new} (was {old})" for name, old, new in pairs if new != old)
 
 
 def describe_environment(device: str, *, deterministic: bool = False) -> Environment:
