@@ -43,6 +43,7 @@ def assert_killing_changes_nothing(
 ) -> None:
     """Asserts that launches end alike, whatever kills they survive, until there were enough."""
     moments, said, n_done, trial = random.Random(seed), "", 0, 1
+    n_writing = 0
     process = started(folder, "run", *options, "--out", "whole")
     length = seconds_to_end(process, 600.0) or 600.0
     assert ended(process)[1] == ""
@@ -57,6 +58,7 @@ def assert_killing_changes_nothing(
         said += text
         if seconds is None:
             n_done += 1
+            n_writing += any(folder.glob(f"trial-{trial}/checkpoints/*/.unfinished"))
             continue
         assert process.returncode == 0, text
         assert records_without_commands(folder / f"trial-{trial}") == whole, n_done
@@ -65,7 +67,8 @@ def assert_killing_changes_nothing(
     assert n_done == n_kills
     n_going_on = said.count("Going on after round")
     assert n_going_on >= n_kills / 4, "too few kills fell into training to show much"
-    print(f"{n_kills} kills, {n_going_on} times from a checkpoint, {trial - 1} launches")
+    print(f"{n_kills} kills, {n_going_on} times gone on from a checkpoint, {n_writing} times one")
+    print(f"was half-written; {trial - 1} launches ended alike")
 
 
 def test_a_few_kills_change_nothing(tmp_path: Path) -> None:

@@ -214,7 +214,7 @@ def test_going_on_elsewhere_is_said(tmp_path: Path) -> None:
     launch = a_launch(tmp_path, methods=a_launch(tmp_path).methods[:1])
     with raises(KeyboardInterrupt):
         run_launch(launch, kill_after(2))
-    path = tmp_path / "no_sharing" / "seed-000" / "environment.json"
+    path = tmp_path / "no_sharing" / "seed-001" / "environment.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"n_threads": 64}))
     said: list[str] = []
     run_launch(replace(launch, resume=True), quiet, say=said.append)
