@@ -49,6 +49,16 @@ class Point:
 
 
 @dataclass(frozen=True, kw_only=True)
+class TrainingState:
+    """All that runs which train together need to go on, at the end of a block of rounds."""
+
+    round: int  # rounds finished
+    n_points: int  # points told of each run
+    seconds: float  # wall-clock time so far
+    tensors: dict[str, Any] = field(repr=False)  # weights, optimizer, best-so-far, losses; CPU
+
+
+@dataclass(frozen=True, kw_only=True)
 class Outcome:
     """How one run ended."""
 

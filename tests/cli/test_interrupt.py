@@ -1,12 +1,17 @@
-"""Ctrl-C in the middle of training."""
+"""Signals in the middle of training."""
 
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
+from pytest import mark
+
 from allotment.records import unfinished_runs
+from tests.cli.processes import ended, started
+
+RUN = ("run", "two_pairs", "--out", "out", "--method", "gumbel", "--runs", "2")
+STOPPING = "allotment: stopping after this block of rounds; again, to stop at once."
 
 
 def wait_for(path: Path, process: "subprocess.Popen[str]", seconds: float = 60) -> None:
@@ -18,25 +23,37 @@ def wait_for(path: Path, process: "subprocess.Popen[str]", seconds: float = 60) 
         time.sleep(0.02)
 
 
-def test_an_interrupted_run_says_so_in_its_record_and_in_one_line(tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "allotment", "run", "two_pairs", "--out", "out"]
-    process = subprocess.Popen(
-        [*command, "--method", "gumbel", "--runs", "2"],  # as long as declared: not over soon
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    try:
-        wait_for(tmp_path / "out" / "gumbel" / "seed-001" / "metrics.jsonl", process)
-        process.send_signal(signal.SIGINT)
-        _, error = process.communicate(timeout=60)
-    finally:
-        process.kill()
-    assert process.returncode == 130
-    assert error.strip() == "allotment: stopped; runs under way are marked interrupted."
+@mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_stops_with_a_checkpoint_and_says_how_to_go_on(
+    number: signal.Signals, status: int, tmp_path: Path
+) -> None:
+    process = started(tmp_path, *RUN)  # as long as declared: not over soon
+    wait_for(tmp_path / "out" / "gumbel" / "seed-001" / "metrics.jsonl", process)
+    process.send_signal(number)
+    _, error = ended(process)
+    assert process.returncode == status
+    assert error.strip().splitlines() == [
+        STOPPING,
+        f"allotment: Stopped ({number.name}). To go on: allotment run two_pairs --resume out",
+    ]
     folders = unfinished_runs(tmp_path / "out")
     assert [folder.name for folder in folders] == ["seed-000", "seed-001"]
-    for folder in folders:
-        assert "KeyboardInterrupt" in (folder / "interrupted.json").read_text()
-        assert not (folder / "summary.json").exists()
+    assert all(number.name in (f / "interrupted.json").read_text() for f in folders)
+    assert len(list((tmp_path / "out" / "checkpoints").glob("*/round-*"))) == 1
+
+
+def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
+    # Forty steps with so many images take much longer than this test waits between signals.
+    options = ("--method", "gumbel", "--runs", "2", "--set", "batch_size=10_000")
+    process = started(tmp_path, "run", "digits", "--out", "out", *options)
+    wait_for(tmp_path / "out" / "gumbel" / "seed-001" / "environment.json", process)
+    process.send_signal(signal.SIGINT)
+    assert process.stderr is not None
+    while STOPPING not in process.stderr.readline():
+        pass
+    process.send_signal(signal.SIGINT)
+    _, error = ended(process)
+    assert process.returncode == 130
+    assert error.strip() == "allotment: stopped; runs under way are marked interrupted."
+    assert not (tmp_path / "out" / "checkpoints").exists()
+    assert len(unfinished_runs(tmp_path / "out")) == 2

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -6,6 +7,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from allotment.records import RecordError, Snapshots, keep, read_kept
 from tests.records.made_up import (
+    ENVIRONMENT,
     a_header,
     a_record,
     accuracy_run,
@@ -29,6 +31,14 @@ def test_a_kept_run_is_the_same_record_but_for_its_length(tmp_path: Path) -> Non
     assert kept.outcome.test.accuracies is not None
     assert_array_equal(kept.outcome.test.accuracies, [0.91, 0.92, 0.93, 0.94])
     assert kept.outcome.weights == {}
+
+
+def test_where_a_kept_run_went_on_is_kept_too(tmp_path: Path) -> None:
+    pieces = tuple(replace(ENVIRONMENT, device=name, round=n) for name, n in (("a", 10), ("b", 20)))
+    environment = replace(ENVIRONMENT, resumed=pieces)
+    keep([a_record(environment=environment)], tmp_path)
+    (kept,) = read_kept(tmp_path)
+    assert kept.environment == environment
 
 
 def test_each_condition_and_method_has_its_file(tmp_path: Path) -> None:

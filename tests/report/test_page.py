@@ -1,10 +1,11 @@
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
 from allotment.records import keep, read_kept
 from allotment.report import html_page, markdown_results, write_figures
-from tests.records.made_up import loss_run
+from tests.records.made_up import ENVIRONMENT, a_record, loss_run
 from tests.report.expected import MNIST, TWO_PAIRS, runs
 
 RUNS = [
@@ -49,6 +50,14 @@ def test_the_page_says_where_its_numbers_come_from() -> None:
     for text in ("<code>allotment run two_pairs</code>", "a made-up device", "0123456"):
         assert text in page
     assert "6 in 2 of 3 rows" in page
+
+
+def test_the_page_tells_where_runs_went_on() -> None:
+    resumed = (replace(ENVIRONMENT, device="another device"), ENVIRONMENT)
+    run = a_record(environment=replace(ENVIRONMENT, resumed=resumed))
+    page = html_page([run], [TWO_PAIRS])
+    assert "a made-up device, then another device" in page
+    assert page.count("0123456") == 1  # one commit throughout
 
 
 def test_runs_of_several_launches_are_counted_and_mixed_settings_are_told() -> None:

@@ -38,6 +38,7 @@ class Display:
         self._task: TaskID | None = None
         self._cohort: Cohort | None = None
         self._started = 0.0
+        self._first = 0
         self._lines = 0
         self._open = float("nan")
 
@@ -57,7 +58,7 @@ class Display:
         """Shows one piece of news."""
         n_rounds = cohort.runs[0].settings.rounds
         if cohort is not self._cohort:
-            self._begin(cohort, n_rounds)
+            self._begin(cohort, progress.round, n_rounds)
         if progress.points:
             self._open = float(np.mean([point.share_active for point in progress.points]))
         losses = progress.losses[np.isfinite(progress.losses)]
@@ -69,19 +70,25 @@ class Display:
         elif progress.outcomes is None and progress.round * N_LINES >= n_rounds * self._lines:
             self._line(cohort, progress.round, n_rounds, loss)
 
-    def _begin(self, cohort: Cohort, n_rounds: int) -> None:
+    def say(self, text: str) -> None:
+        """Prints a sentence above the bar."""
+        self._bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    def _begin(self, cohort: Cohort, done: int, n_rounds: int) -> None:
         self._cohort, self._started, self._lines = cohort, time.perf_counter(), 1
+        self._first = done  # rounds that were done before anything was timed
         n_runs = len(cohort.runs)
         text = f"{cohort.label} ({n_runs} {'run' if n_runs == 1 else 'runs'})"
         self._bars.console.print(text, highlight=False)
         if self._live:
             if self._task is not None:
                 self._bars.remove_task(self._task)
-            self._task = self._bars.add_task("", total=n_rounds, loss="-", open="-")
+            self._task = self._bars.add_task("", total=n_rounds, completed=done, loss="-", open="-")
 
     def _line(self, cohort: Cohort, done: int, n_rounds: int, loss: str) -> None:
         self._lines = done * N_LINES // n_rounds + 1
-        left = (time.perf_counter() - self._started) / done * (n_rounds - done)
+        n_timed = max(1, done - self._first)
+        left = (time.perf_counter() - self._started) / n_timed * (n_rounds - done)
         self._console.print(
             f"  round {done}/{n_rounds}  loss {loss}  open {self._open:.0%}  {left:.0f} s left",
             highlight=False,

@@ -62,14 +62,27 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
         help="default: the first; repeatable",
     )
     command.add_argument("--runs", type=int, metavar="N", help="default: as declared")
-    command.add_argument("--first-seed", type=int, default=0, metavar="S")
+    command.add_argument("--first-seed", type=int, metavar="S", help="default: 0")
     command.add_argument("--rounds", type=int, metavar="K", help="default: as declared")
-    command.add_argument("--device", default="auto", help="auto, cpu or cuda")
+    command.add_argument("--device", help="auto (default), cpu or cuda")
     command.add_argument(
         "--set", action="append", default=[], metavar="FIELD=VALUE", help="any setting, by name"
     )
-    command.add_argument("--out", type=Path, metavar="DIR", help="default: runs/EXPERIMENT")
+    place = command.add_mutually_exclusive_group()
+    place.add_argument("--out", type=Path, metavar="DIR", help="default: runs/EXPERIMENT")
+    place.add_argument(
+        "--resume", type=Path, metavar="DIR", help="go on with what was stopped in DIR"
+    )
     command.add_argument("--data-dir", type=Path, metavar="DIR", help="default: $ALLOTMENT_DATA")
+    command.add_argument(
+        "--minutes", type=float, metavar="M", help="stop after so long, to be resumed; status 0"
+    )
+    command.add_argument(
+        "--checkpoint-every", type=int, metavar="ROUNDS", help="default: once a minute"
+    )
+    command.add_argument(
+        "--deterministic", action="store_true", help="the same bits each time on a GPU too"
+    )
     command.set_defaults(action=run)
 
 

@@ -1,5 +1,7 @@
 """The commands that train."""
 
+import shlex
+import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
@@ -14,12 +16,16 @@ from ..experiments import (
     EXPERIMENTS,
     Experiment,
     Launch,
+    Stop,
+    Stopped,
     experiment_named,
     overridden,
     run_launch,
 )
 from ..records import read_run
 from ._display import Display
+from ._options import described, settled
+from ._signals import STATUS, asked_by_signals
 
 if TYPE_CHECKING:
     from ..report import Table
@@ -42,36 +48,54 @@ def list_experiments(options: Namespace) -> int:
 
 def run(options: Namespace) -> int:
     """Trains the runs of an experiment and says what came of them."""
+    stop = Stop(options.minutes)
     launch = make_launch(options)
     console = Console()
-    with Display(console) as display:
-        folders = run_launch(launch, display)
+    try:
+        with asked_by_signals(stop), Display(console) as display:
+            folders = run_launch(launch, display, say=display.say, stop=stop)
+    except Stopped as stopped:
+        return _say_stopped(console, launch, str(stopped))
     print_results(console, launch.experiment, folders)
     say(console, f"Records: {launch.out}")
     say(console, f"A page of them: allotment report {launch.out} -o report.html")
     return 0
 
 
+def _say_stopped(console: Console, launch: Launch, reason: str) -> int:
+    """Says how to go on; returns 0 where the time was up, else the status of that signal."""
+    command = shlex.join(["allotment", "run", launch.experiment.name, "--resume", str(launch.out)])
+    line = f"Stopped ({reason}). To go on: {command}"
+    if reason in STATUS:
+        print(f"allotment: {line}", file=sys.stderr)
+        return STATUS[reason]
+    say(console, line)
+    return 0
+
+
 def make_launch(options: Namespace) -> Launch:
-    """Returns the launch that the options describe."""
-    experiment = experiment_named(options.experiment).on_splits(options.split)
-    experiment = overridden(experiment, options.set)
-    if options.rounds is not None:
-        training = replace(experiment.training, rounds=options.rounds)
-        experiment = replace(experiment, training=training)
-    methods = experiment.methods
-    if options.method:
-        methods = tuple(experiment.method(name) for name in dict.fromkeys(options.method))
-    return Launch(
+    """Returns the launch that the options describe, or the one that they have go on."""
+    chosen = settled(options)
+    experiment = experiment_named(chosen["experiment"]).on_splits(chosen.get("split", []))
+    experiment = overridden(experiment, chosen.get("set", []))
+    rounds = chosen.get("rounds", experiment.training.rounds)
+    experiment = replace(experiment, training=replace(experiment.training, rounds=rounds))
+    names = chosen.get("method") or [method.name for method in experiment.methods]
+    data_folder = chosen.get("data_dir")
+    launch = Launch(
         experiment=experiment,
-        methods=methods,
-        out=options.out or Path("runs") / experiment.name,
-        n_runs=experiment.n_runs if options.runs is None else options.runs,
-        first_seed=options.first_seed,
-        device=resolve_device(options.device),
-        data_folder=options.data_dir,
-        command=options.command,
+        methods=tuple(experiment.method(name) for name in dict.fromkeys(names)),
+        out=options.resume or options.out or Path("runs") / experiment.name,
+        n_runs=chosen.get("runs", experiment.n_runs),
+        first_seed=chosen.get("first_seed", 0),
+        device=resolve_device(chosen.get("device", "auto")),
+        data_folder=Path(data_folder) if data_folder else None,
+        command=chosen["command"],
+        checkpoint_every=chosen.get("checkpoint_every"),
+        resume=options.resume is not None,
+        deterministic=chosen.get("deterministic", False),
     )
+    return replace(launch, options=described(launch, chosen))
 
 
 def resolve_device(name: str) -> str:

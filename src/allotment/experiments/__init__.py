@@ -13,7 +13,6 @@ from ._launch import Cohort as Cohort
 from ._launch import Launch as Launch
 from ._launch import cohorts as cohorts
 from ._launch import device_name as device_name
-from ._launch import run_launch as run_launch
 from ._load import load as load
 from ._methods import AllocationSettings as AllocationSettings
 from ._methods import GumbelSettings as GumbelSettings
@@ -23,3 +22,6 @@ from ._methods import SharedBottomSettings as SharedBottomSettings
 from ._overrides import overridden as overridden
 from ._registry import EXPERIMENTS as EXPERIMENTS
 from ._registry import experiment_named as experiment_named
+from ._running import run_launch as run_launch
+from ._stop import Stop as Stop
+from ._stop import Stopped as Stopped

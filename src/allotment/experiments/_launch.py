@@ -1,16 +1,16 @@
-"""From a declaration to run folders."""
+"""From a declaration to runs."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import torch
 
 from .._checks import check_at_least
 from .._progress import RunHeader
-from ..records import RunWriter, check_new, open_runs, run_folder
 from ..tasks import Task
-from ..training import Progress, Run, TrainingSettings, train
+from ..training import ROUNDS_PER_BLOCK, Run, TrainingSettings
 from ._experiment import Experiment, TaskChoice
 from ._methods import Method
 
@@ -27,10 +27,21 @@ class Launch:
     device: str = "cpu"
     data_folder: Path | None = None
     command: str = ""
+    checkpoint_every: int | None = None  # rounds between checkpoints; None: by the clock
+    resume: bool = False  # go on with runs that are there
+    deterministic: bool = False  # on a GPU: the same bits each time, if slower
+    options: dict[str, Any] = field(default_factory=dict)  # to be kept beside the runs
 
     def __post_init__(self) -> None:
         check_at_least("runs", self.n_runs, 1)
         check_at_least("first-seed", self.first_seed, 0)
+        if self.checkpoint_every is not None:
+            check_at_least("checkpoint-every", self.checkpoint_every, 1)
+            if self.checkpoint_every % ROUNDS_PER_BLOCK:
+                raise ValueError(
+                    f"`checkpoint-every` should be a multiple of {ROUNDS_PER_BLOCK} rounds. "
+                    f"Found `checkpoint-every = {self.checkpoint_every}`."
+                )
 
     @property
     def seeds(self) -> range:
@@ -38,7 +49,7 @@ class Launch:
         return range(self.first_seed, self.first_seed + self.n_runs)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Cohort:
     """Runs that train together as one program."""
 
@@ -60,41 +71,6 @@ def cohorts(launch: Launch) -> Iterator[Cohort]:
             methods = [method for method in launch.methods if method.is_learnt == is_learnt]
             if methods:
                 yield _cohort(launch, condition, methods, tasks)
-
-
-def run_launch(launch: Launch, on_progress: Callable[[Cohort, Progress], None]) -> list[Path]:
-    """Makes all runs of a launch and returns their folders.
-
-    When it is stopped, the runs under way are marked as interrupted.
-    """
-    prepared = list(cohorts(launch))
-    check_new(run_folder(launch.out, h) for cohort in prepared for h in cohort.headers)
-    folders = []
-    for cohort in prepared:
-        writers = open_runs(launch.out, cohort.headers, device=device_name(launch.device))
-        try:
-            _record(cohort, writers, launch, on_progress)
-        except BaseException as error:
-            for writer in writers:
-                writer.interrupt(type(error).__name__)
-            raise
-        folders += [writer.folder for writer in writers]
-    return folders
-
-
-def _record(
-    cohort: Cohort,
-    writers: Sequence[RunWriter],
-    launch: Launch,
-    on_progress: Callable[[Cohort, Progress], None],
-) -> None:
-    n_last = launch.experiment.n_last_rounds
-    for progress in train(cohort.runs, device=launch.device, n_last_rounds=n_last):
-        for writer, point in zip(writers, progress.points or [], strict=False):
-            writer.add(point)
-        for writer, outcome in zip(writers, progress.outcomes or [], strict=False):
-            writer.close(outcome)
-        on_progress(cohort, progress)
 
 
 def device_name(device: str) -> str:

@@ -28,17 +28,24 @@ place come back as the same ``RunRecord``, so whatever is computed or drawn work
 [(3, 0.25)]
 """
 
+from ._checkpoint import Checkpoints as Checkpoints
 from ._environment import Environment as Environment
 from ._environment import describe_environment as describe_environment
 from ._errors import RecordError as RecordError
 from ._kept import keep as keep
 from ._kept import read_kept as read_kept
+from ._options import read_options as read_options
+from ._options import write_options as write_options
+from ._reader import read_environment as read_environment
 from ._reader import read_run as read_run
 from ._reader import read_runs as read_runs
 from ._reader import read_weights as read_weights
 from ._reader import unfinished_runs as unfinished_runs
 from ._record import RunRecord as RunRecord
 from ._record import Snapshots as Snapshots
+from ._reopening import check_same as check_same
+from ._reopening import reopen_runs as reopen_runs
+from ._values import environment_from as environment_from
 from ._writer import RunWriter as RunWriter
 from ._writer import check_new as check_new
 from ._writer import open_runs as open_runs

@@ -3,7 +3,7 @@
 import os
 import platform
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,6 +23,9 @@ class Environment:
     commit: str | None  # of the working directory's repository, if it is in one
     dirty: bool  # whether a file of that repository differed from the commit
     started: str  # UTC, ISO 8601
+    deterministic: bool = False  # whether a GPU was told to; a CPU always is
+    round: int = 0  # rounds that were done before
+    resumed: tuple["Environment", ...] = ()  # where the run went on, if it was stopped
 
     @property
     def short_commit(self) -> str:
@@ -31,8 +34,20 @@ class Environment:
             return "unknown"
         return self.commit[:7] + (" with changes" if self.dirty else "")
 
+    @property
+    def pieces(self) -> tuple["Environment", ...]:
+        """Where the run took place, from its start to its end."""
+        return (self, *self.resumed)
 
-def describe_environment(device: str) -> Environment:
+    def last_changes(self) -> str:
+        """Returns in words what was different when the run went on for the last time."""
+        before, now = (self, *self.pieces)[-2:]
+        names = [f.name for f in fields(self) if f.name not in ("started", "round", "resumed")]
+        pairs = [(name, getattr(before, name), getattr(now, name)) for name in names]
+        return ", ".join(f"{name} {new} (was {old})" for name, old, new in pairs if new != old)
+
+
+def describe_environment(device: str, *, deterministic: bool = False) -> Environment:
     """Returns the environment of a run that starts now on ``device``."""
     import torch  # here, so that whoever only reads records needs no torch
 
@@ -50,6 +65,7 @@ def describe_environment(device: str) -> Environment:
         commit=commit,
         dirty=dirty,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
+        deterministic=deterministic,
     )
 
 

@@ -43,7 +43,16 @@ def number(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def write_bytes(path: Path, content: bytes) -> None:
+def sync_folder(folder: Path) -> None:
+    """Waits until the names in a folder are on the disk, as ``fsync`` does for a file's bytes."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def write_bytes(path: Path, content: bytes | memoryview) -> None:
     """Writes a file under another name and moves it into place, so that no reader sees half."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     with writing(path):

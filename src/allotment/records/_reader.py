@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from ._environment import Environment
 from ._errors import RecordError, reading
 from ._files import floats, read_json
 from ._record import RunRecord, Snapshots
@@ -20,8 +21,7 @@ def read_run(folder: Path) -> RunRecord:
         )
     with reading(folder / "settings.json"):
         header = header_from(read_json(folder / "settings.json"))
-    with reading(folder / "environment.json"):
-        environment = environment_from(read_json(folder / "environment.json"))
+    environment = read_environment(folder)
     with reading(folder / "summary.json"):
         outcome = outcome_from(read_json(folder / "summary.json"))
     metrics = folder / "metrics.jsonl"
@@ -37,7 +37,7 @@ def read_run(folder: Path) -> RunRecord:
             ),
             share_active=floats([point["share_active"] for point in points]),
             validation=tuple((at, seen) for at, seen in validation if seen is not None),
-            snapshots=_read_snapshots(folder / "allocations.npz"),
+            snapshots=read_snapshots(folder / "allocations.npz"),
             outcome=outcome,
         )
 
@@ -53,6 +53,12 @@ def unfinished_runs(root: Path) -> list[Path]:
     _check_folder(root)
     folders = sorted(path.parent for path in root.rglob("settings.json"))
     return [folder for folder in folders if not (folder / "summary.json").is_file()]
+
+
+def read_environment(folder: Path) -> Environment:
+    """Returns where the run in ``folder`` took place."""
+    with reading(folder / "environment.json"):
+        return environment_from(read_json(folder / "environment.json"))
 
 
 def read_weights(folder: Path) -> dict[str, Any]:
@@ -76,6 +82,7 @@ def _read_lines(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
 
-def _read_snapshots(path: Path) -> Snapshots:
+def read_snapshots(path: Path) -> Snapshots:
+    """Returns the gates over time that a run has written."""
     with reading(path), np.load(path, allow_pickle=False) as arrays:
         return Snapshots(rounds=arrays["rounds"], probabilities=arrays["probabilities"])

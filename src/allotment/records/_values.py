@@ -19,7 +19,8 @@ def header_from(value: dict[str, Any]) -> RunHeader:
 
 def environment_from(value: dict[str, Any]) -> Environment:
     """Returns the environment that was written as ``value``."""
-    return Environment(**_known(Environment, value))
+    resumed = tuple(environment_from(part) for part in value.get("resumed", ()))
+    return Environment(**_known(Environment, value) | {"resumed": resumed})
 
 
 def evaluation_from(value: dict[str, Any] | None) -> Evaluation | None:

@@ -2,8 +2,10 @@
 
 import io
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -30,18 +32,28 @@ def check_new(folders: Iterable[Path]) -> None:
             raise RecordError(f"A run's folder should be new. Found `{folder}`, {_state(folder)}.")
 
 
+@dataclass(frozen=True)
+class Earlier:
+    """The points that a run told before it was stopped."""
+
+    rounds: list[int] = field(default_factory=list)
+    probabilities: list[Floats] = field(default_factory=list)  # [T, C] each
+    is_closed: bool = False  # whether there is nothing to add
+
+
 class RunWriter:
-    """Writes one run into a new folder that its summary closes.
+    """Writes one run into a folder that its summary closes.
 
     ``settings.json`` and ``environment.json`` are there from the start, ``metrics.jsonl`` grows by
     a line for each point, and ``close`` adds ``allocations.npz``, ``weights.safetensors`` and, last
     of all, ``summary.json``: a folder without it is a run that did not reach its end.
 
     Args:
-        folder: Where to write; the folder should not exist yet.
+        folder: Where to write; the folder should not exist yet, unless there are earlier points.
         header: What is known of the run before its first step.
         device: The name of the device it runs on.
         environment: Taken instead of a fresh description, where many runs start together.
+        earlier: For a run that goes on in its folder (see ``reopen_runs``).
     """
 
     def __init__(
@@ -51,20 +63,24 @@ class RunWriter:
         *,
         device: str = "cpu",
         environment: Environment | None = None,
+        earlier: Earlier | None = None,
     ) -> None:
-        check_new([folder])
-        with writing(folder):
-            folder.mkdir(parents=True)
         self.folder = folder
         self.header = header
-        self._rounds: list[int] = []
-        self._probabilities: list[Floats] = []
-        self._open = True
-        write_json(folder / "settings.json", header)
-        write_json(folder / "environment.json", environment or describe_environment(device))
+        self._rounds = list(earlier.rounds) if earlier else []
+        self._probabilities = list(earlier.probabilities) if earlier else []
+        self._open = earlier is None or not earlier.is_closed
+        if earlier is None:
+            check_new([folder])
+            with writing(folder):
+                folder.mkdir(parents=True)
+            write_json(folder / "settings.json", header)
+            write_json(folder / "environment.json", environment or describe_environment(device))
 
     def add(self, point: Point) -> None:
-        """Appends a point to the metrics, where it is safe from here on."""
+        """Appends a point to the metrics; does nothing to a run that is closed."""
+        if not self._open:
+            return
         line = json.dumps(point_line(point), ensure_ascii=False)
         path = self.folder / "metrics.jsonl"
         with writing(path), path.open("a", encoding="utf-8") as file:
@@ -72,8 +88,19 @@ class RunWriter:
         self._rounds.append(point.round)
         self._probabilities.append(np.asarray(point.probabilities, dtype=np.float32))
 
+    def sync(self) -> None:
+        """Waits until all points so far are on the disk, for a checkpoint that counts on them."""
+        metrics = self.folder / "metrics.jsonl"
+        if not self._open or not metrics.exists():
+            return
+        with writing(metrics), metrics.open("ab") as file:
+            os.fsync(file.fileno())
+        self._write_allocations(None)
+
     def close(self, outcome: Outcome) -> None:
         """Writes how the run ended; the summary comes last."""
+        if not self._open:
+            return
         self._write_allocations(outcome.matrix)
         write_bytes(self.folder / "weights.safetensors", _packed(outcome.weights))
         write_json(self.folder / "summary.json", summary_of(outcome))
@@ -100,11 +127,13 @@ class RunWriter:
         write_bytes(self.folder / "allocations.npz", content.getvalue())
 
 
-def open_runs(out: Path, headers: Sequence[RunHeader], *, device: str = "cpu") -> list[RunWriter]:
+def open_runs(
+    out: Path, headers: Sequence[RunHeader], *, device: str = "cpu", deterministic: bool = False
+) -> list[RunWriter]:
     """Returns a writer for each of the runs of one launch; if one has to refuse, none is made."""
     folders = [run_folder(out, header) for header in headers]
     check_new(folders)
-    environment = describe_environment(device)
+    environment = describe_environment(device, deterministic=deterministic)
     return [
         RunWriter(folder, header, environment=environment)
         for folder, header in zip(folders, headers, strict=True)

@@ -33,8 +33,8 @@ def provenance(part: Section) -> Provenance:
         runs=f"{len(records)} in {len(rows)} of {len(part.rows)} rows, {_rounds(records)}",
         time=_time(records),
         commands=_counted(record.header.command for record in records),
-        devices=_counted(record.environment.device for record in records),
-        commits=_counted(record.environment.short_commit for record in records),
+        devices=_counted(_in_turn(e.device for e in r.environment.pieces) for r in records),
+        commits=_counted(_in_turn(e.short_commit for e in r.environment.pieces) for r in records),
         versions=_counted(_versions(record) for record in records),
         note=_note(records),
     )
@@ -54,6 +54,11 @@ def _time(records: Sequence[RunRecord]) -> str:
 def _versions(record: RunRecord) -> str:
     found = record.environment
     return f"allotment {found.allotment}, torch {found.torch}, Python {found.python}"
+
+
+def _in_turn(texts: Iterable[str]) -> str:
+    """Returns the different texts of the pieces of a run, in the order in which it came by them."""
+    return ", then ".join(dict.fromkeys(texts))
 
 
 def _counted(texts: Iterable[str]) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from allotment.records import Environment, RecordError
+from allotment.records import Environment, RecordError, environment_from
 
 from ._markdown import markdown_table
 from ._tables import NOTHING, Table
@@ -53,7 +53,7 @@ def read_speed(path: Path) -> SpeedRecord:
             benchmark=value["benchmark"],
             command=value["command"],
             processor=value["processor"],
-            environment=Environment(**value["environment"]),
+            environment=environment_from(value["environment"]),
             timings=tuple(
                 Timing(**timing | {"milliseconds": tuple(timing["milliseconds"])})
                 for timing in value["timings"]

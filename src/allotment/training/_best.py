@@ -1,12 +1,13 @@
 """The weights that did best on validation."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
 from .._progress import Evaluation
 from ._replicas import Replicas
+from ._state import compact, fill
 
 
 class Best:
@@ -32,6 +33,24 @@ class Best:
         for run, is_better in enumerate(improved):
             if is_better:
                 self._scores[run], self.rounds[run] = scores[run], done
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns copies of what is remembered."""
+        rounds = [-1 if done is None else done for done in self.rounds]
+        tensors = {
+            "best scores": torch.tensor(self._scores, dtype=torch.float64),
+            "best rounds": torch.tensor(rounds),
+        }
+        return tensors | compact("best", self._snapshot or {}, self._replicas)
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Remembers what was remembered when the state was taken."""
+        self._scores = tensors["best scores"].tolist()
+        rounds = tensors["best rounds"].tolist()
+        self.rounds = [None if done < 0 else done for done in rounds]
+        if any(name.startswith("best/") for name in tensors):
+            self._snapshot = self._replicas.snapshot()
+            fill("best", self._snapshot, tensors, self._replicas)
 
     def restore(self) -> None:
         """Puts the best weights back, where any were kept."""

@@ -1,15 +1,17 @@
 """The training loop."""
 
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
 from math import ceil
 
 import torch
 
-from .._progress import Floats, Outcome, Point
+from .._progress import Floats, Outcome, Point, TrainingState
 from ._best import Best
 from ._evaluation import evaluate
+from ._parts import Parts
 from ._program import Program
 from ._run import Run
 from ._settings import ROUNDS_PER_BLOCK
@@ -25,19 +27,32 @@ class Progress:
     failed: list[int | None]  # the step at which a run's loss was not finite
     points: list[Point] | None = None  # one for each run, at the end of a stretch of rounds
     outcomes: list[Outcome] | None = None  # one for each run, at the very end
+    # Copies all that is needed to go on from here; None where all rounds are done. To be called
+    # before the next progress is asked for.
+    state: Callable[[], TrainingState] | None = field(default=None, repr=False)
 
 
 def train(
-    runs: Sequence[Run], *, device: torch.device | str = "cpu", n_last_rounds: int = 300
+    runs: Sequence[Run],
+    *,
+    device: torch.device | str = "cpu",
+    n_last_rounds: int = 300,
+    resume_from: TrainingState | None = None,
 ) -> Iterator[Progress]:
-    """Trains runs together, and yields what they do, one block of rounds after another."""
-    started = time.perf_counter()
+    """Trains runs together, and yields what they do, one block of rounds after another.
+
+    ``resume_from`` is a state that an earlier training of the same runs yielded. Training goes on
+    from there and ends, on a CPU to the last bit, as if it had never stopped.
+    """
+    started = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
     program = Program(runs, torch.device(device))
     settings, replicas = program.settings, program.replicas
     tracker = Tracker(replicas, program.n_tasks, n_last_rounds)
     best = Best(replicas)
+    parts = Parts(program, tracker, best)
     stretch = ROUNDS_PER_BLOCK * ceil(settings.rounds / (N_POINTS * ROUNDS_PER_BLOCK))
-    for first in range(0, settings.rounds, ROUNDS_PER_BLOCK):
+    first_round = parts.load(resume_from, settings.rounds) if resume_from else 0
+    for first in range(first_round, settings.rounds, ROUNDS_PER_BLOCK):
         done = min(first + ROUNDS_PER_BLOCK, settings.rounds)
         n_steps = (done - first) * program.n_tasks
         means = tracker.add(*program.steps(first // ROUNDS_PER_BLOCK, n_steps))
@@ -49,7 +64,8 @@ def train(
                 best.consider(validations, done)
         is_due = done % stretch == 0 or validations is not None or is_last
         points = tracker.points(done, validations) if is_due else None
-        yield Progress(done, means, list(tracker.failed), points)
+        state = None if is_last else partial(parts.state, done, started)
+        yield Progress(done, means, list(tracker.failed), points, state=state)
     best.restore()
     outcomes = _outcomes(runs, program, tracker, best, time.perf_counter() - started)
     yield Progress(settings.rounds, means, list(tracker.failed), outcomes=outcomes)

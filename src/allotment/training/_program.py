@@ -1,7 +1,7 @@
 """The training step of ``R`` runs."""
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -18,6 +18,7 @@ from ._graph import GraphSteps, fastest_convolutions
 from ._passes import Batch, Passes
 from ._replicas import Replicas
 from ._run import Run, check_alike
+from ._state import put_back, taken
 from ._store import Store, fit_together
 from ._threads import threads_for
 
@@ -102,6 +103,14 @@ class Program:
         """Returns the losses of steps taken one by one, ``[n_steps, R, tasks per step]``."""
         with self.replicas.arithmetic(), threads_for(self.passes.n_operations):
             return torch.stack([self._step(block, index) for index in range(n_steps)])
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns copies of all that steps change."""
+        return taken(self.replicas, self._optimizer)
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Goes back to a state, or forward to one of another program of the same runs."""
+        put_back(tensors, self.replicas, self._optimizer)
 
     def _step(self, block: Block, index: int | Tensor) -> Tensor:
         """Takes one step; returns losses without penalties, ``[R, tasks per step]``."""

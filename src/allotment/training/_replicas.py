@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import cached_property
 from math import prod
 
 import torch
@@ -132,12 +133,12 @@ class Replicas:
     def snapshot(self) -> dict[str, Tensor]:
         """Returns a copy of all that training changes."""
         with torch.no_grad():
-            return {name: value.detach().clone() for name, value in self._changing().items()}
+            return {name: value.detach().clone() for name, value in self.changing().items()}
 
     def restore(self, snapshot: Mapping[str, Tensor]) -> None:
         """Puts a snapshot back."""
         with torch.no_grad():
-            for name, value in self._changing().items():
+            for name, value in self.changing().items():
                 value.copy_(snapshot[name])
 
     @property
@@ -146,9 +147,25 @@ class Replicas:
         norms = nn.modules.batchnorm._NormBase
         return any(isinstance(m, norms) and m.track_running_stats for m in self.network.modules())
 
-    def _changing(self) -> dict[str, Tensor]:
+    def changing(self) -> dict[str, Tensor]:
+        """Returns the tensors that training changes, themselves."""
         learnt = dict(self.learnt())
         return {**learnt, **{f"buffer {name}": buffer for name, buffer in self.buffers.items()}}
+
+    @cached_property
+    def real(self) -> dict[str, Tensor]:
+        """Which numbers of a flat tensor are the user's, ``[P]``, where narrow heads are padded."""
+        marks = {
+            group: torch.zeros(flat.shape[1:], dtype=torch.bool) for group, flat in self.learnt()
+        }
+        for group, mark in marks.items():
+            names = self.names[group]
+            parts = mark.split([prod(self._shapes[name]) for name in names])
+            views = {n: part.view(self._shapes[n]) for n, part in zip(names, parts, strict=True)}
+            for place in self._places.values():
+                if place.name in views:
+                    place.read(views).fill_(True)
+        return {group: mark for group, mark in marks.items() if not mark.all()}
 
     def state_dict(self, run: int) -> dict[str, Tensor]:
         """Returns one run's weights under the names of the network the user built."""

@@ -3,9 +3,10 @@
 from collections import deque
 
 import numpy as np
+import torch
 from torch import Tensor
 
-from .._progress import Evaluation, Floats, Point
+from .._progress import Evaluation, Floats, Point, TrainingState
 from ._replicas import Replicas
 
 N_POINTS = 300  # about so many points make a run's curve
@@ -20,6 +21,7 @@ class Tracker:
         self._stretch: list[Floats] = []  # [K, R, T] each
         self._last: deque[Floats] = deque(maxlen=n_last_rounds)  # [R] each, means over tasks
         self._n_steps = 0
+        self.n_points = 0
         self.failed: list[int | None] = [None] * replicas.n_runs
 
     def add(self, losses: Tensor, tasks: Tensor) -> Floats:
@@ -42,6 +44,7 @@ class Tracker:
         """Returns each run's point for the rounds since the last call."""
         losses = np.concatenate(self._stretch).mean(axis=0)  # [R, T]
         self._stretch = []
+        self.n_points += 1
         probabilities, matrices = self._replicas.gates()
         return [
             Point(
@@ -53,6 +56,27 @@ class Tracker:
             )
             for run in range(self._replicas.n_runs)
         ]
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns copies of what was collected."""
+        nothing = np.empty((0, self._replicas.n_runs, self._n_tasks))
+        failed = [-1 if step is None else step for step in self.failed]
+        return {
+            "last losses": torch.from_numpy(np.stack(list(self._last))),
+            "losses since the last point": torch.from_numpy(
+                np.concatenate([nothing, *self._stretch])
+            ),
+            "failed": torch.tensor(failed),
+        }
+
+    def load(self, state: TrainingState) -> None:
+        """Takes up what was collected when the state was taken."""
+        tensors = state.tensors
+        self._last.extend(tensors["last losses"].numpy())
+        self._stretch = [tensors["losses since the last point"].numpy()]
+        self._n_steps = int(tensors["steps"])
+        self.n_points = state.n_points
+        self.failed = [None if step < 0 else step for step in tensors["failed"].tolist()]
 
     def final_losses(self) -> Floats:
         """Returns each run's mean loss over tasks and the last rounds, ``[R]``."""

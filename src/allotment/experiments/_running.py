@@ -1,0 +1,55 @@
+"""A launch from its first cohort to its last."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from ..records import check_new, check_same, run_folder, write_options
+from ..training import Progress
+from ._determinism import determinism
+from ._launch import Cohort, Launch, cohorts
+from ._recording import Listeners, checkpoints_of, record
+from ._stop import Stop, Stopped
+
+
+def run_launch(
+    launch: Launch,
+    on_progress: Callable[[Cohort, Progress], None],
+    *,
+    say: Callable[[str], None] = lambda text: None,
+    stop: Stop | None = None,
+) -> list[Path]:
+    """Makes all runs of a launch and returns their folders.
+
+    When it is stopped, the runs under way are marked as interrupted; asked by ``stop``, it first
+    writes a checkpoint and then raises ``Stopped``. With ``launch.resume``, finished cohorts are
+    left as they are, and one that was under way goes on.
+    """
+    listeners = Listeners(on_progress, say, stop or Stop())
+    prepared = list(cohorts(launch))
+    headers = [header for cohort in prepared for header in cohort.headers]
+    folders = [run_folder(launch.out, header) for header in headers]
+    if launch.resume:
+        for folder, header in zip(folders, headers, strict=True):
+            check_same(folder, header)
+    else:
+        check_new(folders)
+    if launch.options:
+        write_options(launch.out, launch.options)
+    left = [cohort for cohort in prepared if not (launch.resume and _is_finished(cohort, launch))]
+    for cohort in prepared:
+        if cohort not in left:
+            checkpoints_of(cohort, launch).remove()  # killed before it could do so itself
+    if not left:
+        say(f"Nothing is left to do: every run of the launch in {launch.out} has its summary.")
+    with determinism(launch.deterministic):
+        for cohort in left:
+            # Never before the first, so that even the shortest launch gets further by a block.
+            if cohort is not left[0] and listeners.stop.reason:
+                raise Stopped(listeners.stop.reason)
+            record(cohort, launch, listeners)
+    return folders
+
+
+def _is_finished(cohort: Cohort, launch: Launch) -> bool:
+    folders = [run_folder(launch.out, header) for header in cohort.headers]
+    return all((folder / "summary.json").exists() for folder in folders)

@@ -1,0 +1,128 @@
+"""Checkpoints on disk: complete and verified, or not there."""
+
+import hashlib
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from allotment._progress import TrainingState
+
+from ._errors import RecordError, reading, writing
+from ._files import plain, read_json, sync_folder, write_bytes, write_json
+
+PART_BYTES = 16 * 2**20  # of one file, so that each is easily moved
+_MANIFEST = "checkpoint.json"
+
+
+class Checkpoints:
+    """The checkpoints of runs that train together; the newest and the one before it are kept.
+
+    A checkpoint is a folder such as ``round-000250``. It holds ``part-1``, ``part-2``, ..., whose
+    bytes end to end are one safetensors file, and ``checkpoint.json`` with the hash of each. It is
+    written under another name and renamed once all of it is on the disk, so that a process may be
+    killed at any instant.
+
+    Args:
+        folder: Where they are, each in a folder of its own.
+        runs: The names of the runs; a checkpoint of others is never taken for theirs.
+    """
+
+    def __init__(self, folder: Path, runs: Sequence[str]) -> None:
+        self._folder = folder
+        self._runs = list(runs)
+
+    def write(self, state: TrainingState) -> None:
+        """Adds a checkpoint and removes all but the one before it."""
+        from safetensors.torch import save  # here, so that whoever reads records needs no torch
+
+        unfinished = self._folder / ".unfinished"
+        final = self._folder / f"round-{state.round:06d}"
+        content = memoryview(save(state.tensors))
+        with writing(final):
+            shutil.rmtree(unfinished, ignore_errors=True)
+            unfinished.mkdir(parents=True)
+            parts = {}
+            for number, start in enumerate(range(0, len(content), PART_BYTES), start=1):
+                part = content[start : start + PART_BYTES]
+                write_bytes(unfinished / f"part-{number}", part)
+                parts[f"part-{number}"] = hashlib.sha256(part).hexdigest()
+            write_json(unfinished / _MANIFEST, self._manifest(state, parts))
+            sync_folder(unfinished)
+            shutil.rmtree(final, ignore_errors=True)  # one that was damaged
+            unfinished.rename(final)
+            sync_folder(self._folder)
+            before = [path for path in self._found() if _round(path) < state.round]
+            for path in self._found():
+                if path not in (final, *before[:1]):
+                    shutil.rmtree(path, ignore_errors=True)
+
+    def newest(self, say: Callable[[str], None]) -> TrainingState | None:
+        """Returns the newest state that can be read; ``say`` is told of any that is damaged."""
+        damaged = False
+        for path in self._found():
+            try:
+                state = self._read(path)
+            except RecordError as error:
+                say(str(error))
+                damaged = True
+                continue
+            if damaged:
+                say(f"The checkpoint before it is whole: going on after round {state.round}.")
+            return state
+        if damaged:
+            say("No checkpoint before it is whole: starting from the beginning.")
+        return None
+
+    def remove(self) -> None:
+        """Removes all of them."""
+        with writing(self._folder):
+            if self._folder.exists():
+                shutil.rmtree(self._folder)
+            if self._folder.parent.exists() and not any(self._folder.parent.iterdir()):
+                self._folder.parent.rmdir()
+
+    def _found(self) -> list[Path]:
+        """Returns the folders of checkpoints, damaged ones too, newest first."""
+        return sorted(self._folder.glob("round-[0-9]*"), key=_round, reverse=True)
+
+    def _manifest(self, state: TrainingState, parts: dict[str, str]) -> dict[str, Any]:
+        content = {
+            "round": state.round,
+            "n_points": state.n_points,
+            "seconds": state.seconds,
+            "runs": self._runs,
+            "parts": parts,
+        }
+        return content | {"sha256": _hash_of(content)}
+
+    def _read(self, folder: Path) -> TrainingState:
+        from safetensors.torch import load
+
+        manifest = read_json(folder / _MANIFEST)
+        with reading(folder):
+            if manifest.pop("sha256") != _hash_of(manifest):
+                raise ValueError(f"{_MANIFEST} has another hash than it says")
+            if manifest["runs"] != self._runs:
+                raise ValueError("it is of other runs")
+            content = bytearray()
+            for name, expected in manifest["parts"].items():
+                part = (folder / name).read_bytes()
+                if hashlib.sha256(part).hexdigest() != expected:
+                    raise ValueError(f"{name} has another hash than when it was written")
+                content += part
+            return TrainingState(
+                round=manifest["round"],
+                n_points=manifest["n_points"],
+                seconds=manifest["seconds"],
+                tensors=load(bytes(content)),
+            )
+
+
+def _round(folder: Path) -> int:
+    return int(folder.name.removeprefix("round-"))
+
+
+def _hash_of(content: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(plain(content), sort_keys=True).encode()).hexdigest()

@@ -1,0 +1,82 @@
+"""Processes killed at random moments: what is left in the end is what one never killed leaves."""
+
+import json
+import random
+import subprocess
+import time
+from pathlib import Path
+from typing import Any
+
+from pytest import mark, param
+
+from tests.cli.processes import ended, started
+from tests.experiments.test_running import records_in
+
+# Small programs with a checkpoint after every block, so that many kills fall into the writing of
+# one. Learnt and fixed gates, fresh samples and stored data, with and without a choice of the best.
+PAIRS = ("two_pairs", "--runs", "2", "--rounds", "500", "--checkpoint-every", "10")
+DIGITS = ("digits", "--runs", "2", "--rounds", "300", "--checkpoint-every", "10")
+
+
+def records_without_commands(out: Path) -> dict[str, Any]:
+    """Returns what a launch left, but for commands, since they name the output folder."""
+    records = records_in(out)
+    for name, content in records.items():
+        if name.endswith("settings.json") or name == "launch.json":
+            records[name] = {k: v for k, v in json.loads(content).items() if k != "command"}
+    return records
+
+
+def seconds_to_end(process: "subprocess.Popen[str]", most: float) -> float | None:
+    """Returns how long a process took; None where it took longer than it may and was killed."""
+    begun = time.monotonic()
+    try:
+        process.wait(timeout=most)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        return None
+    return time.monotonic() - begun
+
+
+def assert_killing_changes_nothing(
+    folder: Path, options: tuple[str, ...], n_kills: int, seed: int
+) -> None:
+    """Asserts that launches end alike, whatever kills they survive, until there were enough."""
+    moments, said, n_done, trial = random.Random(seed), "", 0, 1
+    n_writing = 0
+    process = started(folder, "run", *options, "--out", "whole")
+    length = seconds_to_end(process, 600.0) or 600.0
+    assert ended(process)[1] == ""
+    whole = records_without_commands(folder / "whole")
+    while n_done < n_kills or (folder / f"trial-{trial}").exists():
+        is_new = not (folder / f"trial-{trial}").exists()
+        process = started(folder, "run", options[0], "--resume", f"trial-{trial}", *options[1:])
+        most = moments.uniform(0.3, 0.8) * length if n_done < n_kills else 600.0
+        seconds = seconds_to_end(process, most)
+        text, error = ended(process)
+        assert error == ""
+        said += text
+        if seconds is None:
+            n_done += 1
+            n_writing += any(folder.glob(f"trial-{trial}/checkpoints/*/.unfinished"))
+            continue
+        assert process.returncode == 0, text
+        assert records_without_commands(folder / f"trial-{trial}") == whole, n_done
+        trial += 1
+        length = min(length, seconds) if is_new else length  # the machine may have become faster
+    assert n_done == n_kills
+    n_going_on = said.count("Going on after round")
+    assert n_going_on >= n_kills / 4, "too few kills fell into training to show much"
+    print(f"{n_kills} kills, {n_going_on} times gone on from a checkpoint, {n_writing} times one")
+    print(f"was half-written; {trial - 1} launches ended alike")
+
+
+def test_a_few_kills_change_nothing(tmp_path: Path) -> None:
+    options = (*PAIRS, "--method", "gumbel", "--rounds", "300")  # done sooner
+    assert_killing_changes_nothing(tmp_path, options, n_kills=3, seed=0)
+
+
+@mark.slow
+@mark.parametrize("options", [param(PAIRS, id="two_pairs"), param(DIGITS, id="digits")])
+def test_many_kills_change_nothing(options: tuple[str, ...], tmp_path: Path) -> None:
+    assert_killing_changes_nothing(tmp_path, options, n_kills=30, seed=1)

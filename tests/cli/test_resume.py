@@ -1,0 +1,138 @@
+"""Stopping and going on from the command line."""
+
+import json
+from pathlib import Path
+
+import torch
+from pytest import mark
+
+from allotment.experiments._determinism import determinism
+from allotment.records import read_runs
+from tests.cli.conftest import Command
+from tests.cli.test_bad_input import assert_one_sentence
+from tests.experiments.test_running import records_in
+
+RUN = ("run", "two_pairs", "--runs", "2", "--method", "gumbel")
+SHORT = ("--minutes", "1e-9")
+
+
+def test_a_time_limit_stops_with_a_checkpoint_and_says_how_to_go_on(allotment: Command) -> None:
+    assert allotment(*RUN, "--out", "whole").status == 0
+    answer = allotment(*RUN, "--out", "a folder", *SHORT)
+    assert (answer.status, answer.error) == (0, "")
+    last = answer.out.splitlines()[-1]
+    assert last == "Stopped (time limit). To go on: allotment run two_pairs --resume 'a folder'"
+    assert "time limit" in Path("a folder/gumbel/seed-000/interrupted.json").read_text()
+    answer = allotment("run", "two_pairs", "--resume", "a folder")
+    assert (answer.status, answer.error) == (0, "")
+    assert "Going on after round 10." in answer.out
+    assert "Records: a folder" in answer.out
+    whole, gone_on = records_in(Path("whole")), records_in(Path("a folder"))
+    for records in (whole, gone_on):
+        del records["launch.json"]
+        for name in [name for name in records if name.endswith("settings.json")]:
+            assert json.loads(records.pop(name))["command"].startswith(
+                "allotment run two_pairs --runs"
+            )
+    assert gone_on == whole
+
+
+def test_programs_that_begin_later_record_the_first_command(allotment: Command) -> None:
+    allotment("run", "two_pairs", "--runs", "1", "--out", "out", *SHORT)
+    assert allotment("run", "two_pairs", "--resume", "out").status == 0
+    assert {run.header.command for run in read_runs(Path("out"))} == {
+        "allotment run two_pairs --runs 1 --out out --minutes 1e-9"
+    }
+
+
+def test_a_finished_launch_has_nothing_left_to_do(allotment: Command) -> None:
+    allotment(*RUN, "--out", "out")
+    answer = allotment("run", "two_pairs", "--resume", "out")
+    assert answer.status == 0
+    assert "Nothing is left to do: every run of the launch in out has its summary." in answer.out
+    assert "Records: out" in answer.out
+
+
+def test_a_folder_without_a_launch_is_started_from_the_beginning(allotment: Command) -> None:
+    assert allotment(*RUN, "--resume", "out").status == 0
+    assert [run.header.seed for run in read_runs(Path("out"))] == [0, 1]
+
+
+@mark.parametrize(
+    ("options", "parts"),
+    [
+        (("--rounds", "30"), ("`rounds` should be what the launch in `out` began with, 20", "30")),
+        (("--runs", "3"), ("`runs` should be", "began with, 2. Found 3")),
+        (("--first-seed", "1"), ("`first-seed` should be", "began with, 0. Found 1")),
+        (("--method", "no_sharing"), ("`method` should be", "['gumbel']", "['no_sharing']")),
+        (("--set", "batch_size=8"), ("`set` should be", "[]", "['batch_size=8']")),
+        (("--deterministic",), ("`deterministic` should be", "False. Found True")),
+    ],
+)
+def test_options_that_contradict_the_launch_are_refused(
+    options: tuple[str, ...], parts: tuple[str, ...], allotment: Command, tmp_path: Path
+) -> None:
+    allotment(*RUN, "--out", "out", *SHORT)
+    before = records_in(tmp_path)
+    answer = allotment("run", "two_pairs", "--resume", "out", *options)
+    assert answer.status == 1
+    assert_one_sentence(answer.error, *parts)
+    assert records_in(tmp_path) == before
+
+
+def test_another_experiment_is_refused(allotment: Command) -> None:
+    allotment(*RUN, "--out", "out", *SHORT)
+    answer = allotment("run", "digits", "--resume", "out")
+    assert answer.status == 1
+    assert_one_sentence(answer.error, "`experiment` should be", "'two_pairs'. Found 'digits'")
+
+
+def test_options_that_agree_may_be_given_again(allotment: Command) -> None:
+    allotment(*RUN, "--out", "out", "--set", "batch_size=8", *SHORT)
+    again = ("--set", "batch_size=8", "--rounds", "20", "--first-seed", "0", "--device", "cpu")
+    assert allotment(*RUN, "--resume", "out", *again).status == 0
+    assert len(read_runs(Path("out"))) == 2
+
+
+def test_settings_are_those_the_launch_began_with(allotment: Command) -> None:
+    changed = ("--set", "batch_size=8", "--set", "allocation.p_init=0.7", "--rounds", "30")
+    allotment(*RUN, "--out", "out", *changed, *SHORT)
+    assert allotment("run", "two_pairs", "--resume", "out").status == 0
+    settings = [run.header.settings for run in read_runs(Path("out"))]
+    assert [s["training"]["batch_size"] for s in settings] == [8, 8]
+    assert [s["training"]["rounds"] for s in settings] == [30, 30]
+    assert [s["allocation"]["p_init"] for s in settings] == [0.7, 0.7]
+
+
+def test_a_folder_is_either_new_or_gone_on_with(allotment: Command) -> None:
+    answer = allotment(*RUN, "--out", "a", "--resume", "b")
+    assert answer.status == 2
+    assert_one_sentence(answer.error, "--resume: not allowed with argument --out")
+
+
+@mark.parametrize(
+    ("options", "parts"),
+    [
+        (("--minutes", "0"), ("`minutes` should be above 0", "0.0")),
+        (("--checkpoint-every", "15"), ("should be a multiple of 10 rounds", "15")),
+        (("--checkpoint-every", "0"), ("`checkpoint-every` should be at least 1", "0")),
+    ],
+)
+def test_bad_limits_are_answered(
+    options: tuple[str, ...], parts: tuple[str, ...], allotment: Command, tmp_path: Path
+) -> None:
+    answer = allotment(*RUN, *options)
+    assert answer.status == 1
+    assert_one_sentence(answer.error, *parts)
+    assert not list(tmp_path.iterdir())
+
+
+def test_determinism_is_recorded_and_ends_with_the_launch(allotment: Command) -> None:
+    assert allotment(*RUN, "--deterministic").status == 0
+    assert {run.environment.deterministic for run in read_runs(Path("runs"))} == {True}
+    assert not torch.are_deterministic_algorithms_enabled()
+    with determinism(True):
+        assert torch.are_deterministic_algorithms_enabled()
+        assert torch.backends.cudnn.deterministic
+    with determinism(False):
+        assert not torch.are_deterministic_algorithms_enabled()

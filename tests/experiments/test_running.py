@@ -1,0 +1,267 @@
+"""Launches that are stopped and go on."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from pytest import MonkeyPatch, TempPathFactory, fixture, mark, raises
+
+from allotment.experiments import Cohort, Launch, Stop, Stopped, _recording, run_launch
+from allotment.records import RecordError, RunWriter, read_environment, read_runs, unfinished_runs
+from allotment.training import Progress
+from tests.experiments.toy import toy
+
+
+def a_launch(out: Path, name: str = "two_pairs", **changes: Any) -> Launch:
+    experiment = toy(name, rounds=40)
+    values: dict[str, Any] = {"experiment": experiment, "methods": experiment.methods, "out": out}
+    return Launch(**values | {"n_runs": 2, "checkpoint_every": 10} | changes)
+
+
+def quiet(cohort: Cohort, progress: Progress) -> None:
+    pass
+
+
+def stop_after(n_news: int) -> tuple[Callable[[Cohort, Progress], None], Stop]:
+    """Returns a listener that asks for a stop at the so-many-th news."""
+    stop, heard = Stop(), 0
+
+    def listen(cohort: Cohort, progress: Progress) -> None:
+        nonlocal heard
+        heard += 1
+        if heard == n_news:
+            stop.ask("tired")
+
+    return listen, stop
+
+
+def records_in(out: Path) -> dict[str, Any]:
+    """Returns all files of a launch but for the environment, and summaries without their time."""
+    found: dict[str, Any] = {}
+    for path in sorted(path for path in out.rglob("*") if path.is_file()):
+        if path.name == "summary.json":
+            found[str(path.relative_to(out))] = json.loads(path.read_text()) | {"seconds": 0}
+        elif path.name != "environment.json":
+            found[str(path.relative_to(out))] = path.read_bytes()
+    return found
+
+
+def kill_after(n_news: int) -> Callable[[Cohort, Progress], None]:
+    """Returns a listener at whose so-many-th news the process is as good as killed."""
+    heard = 0
+
+    def listen(cohort: Cohort, progress: Progress) -> None:
+        nonlocal heard
+        heard += 1
+        if heard == n_news:
+            raise KeyboardInterrupt
+
+    return listen
+
+
+@fixture(scope="module")
+def whole(tmp_path_factory: TempPathFactory) -> Any:
+    """What a launch leaves that is never stopped."""
+    torch.set_num_threads(1)
+    out = tmp_path_factory.mktemp("whole")
+    run_launch(a_launch(out), quiet)
+    return records_in(out)
+
+
+@mark.parametrize(("name", "n_news"), [("two_pairs", 1), ("digits", 3), ("transfer", 7)])
+def test_a_launch_that_was_stopped_ends_as_one_that_never_was(
+    name: str, n_news: int, tmp_path: Path
+) -> None:
+    never_stopped = a_launch(tmp_path / "whole", name)
+    folders = run_launch(never_stopped, quiet)
+    launch = a_launch(tmp_path / "stopped", name)
+    listen, stop = stop_after(n_news)
+    with raises(Stopped, match="tired"):
+        run_launch(launch, listen, stop=stop)
+    marked = unfinished_runs(launch.out)
+    assert marked
+    assert all("tired" in (f / "interrupted.json").read_text() for f in marked)
+    said: list[str] = []
+    gone_on = run_launch(replace(launch, resume=True), quiet, say=said.append)
+    assert [f.relative_to(launch.out) for f in gone_on] == [
+        f.relative_to(never_stopped.out) for f in folders
+    ]
+    assert said == [f"Going on after round {10 * (n_news % 5)}."]  # four blocks and an end
+    assert records_in(launch.out) == records_in(never_stopped.out)
+
+
+@mark.parametrize("n_news", [1, 3, 5, 10])  # in a block, after a checkpoint, at an end
+def test_a_launch_that_crashed_ends_as_one_that_never_did(
+    n_news: int, whole: Any, tmp_path: Path
+) -> None:
+    launch = a_launch(tmp_path / "crashed", checkpoint_every=20)
+    with raises(KeyboardInterrupt):
+        run_launch(launch, kill_after(n_news))
+    run_launch(replace(launch, resume=True), quiet)
+    assert records_in(launch.out) == whole
+
+
+def test_a_launch_may_stop_after_every_block(whole: Any, tmp_path: Path) -> None:
+    launch = a_launch(tmp_path / "stopped", checkpoint_every=None, resume=True)
+    n_stops = 0
+    while True:
+        listen, stop = stop_after(1)
+        try:
+            run_launch(launch, listen, stop=stop)
+            break
+        except Stopped:
+            n_stops += 1
+    assert n_stops == 7  # in each of two programs after three blocks of four, and between them
+    assert records_in(launch.out) == whole
+    environment = read_environment(launch.out / "gumbel" / "seed-001")
+    assert [part.round for part in environment.pieces] == [0, 10, 20, 30]
+
+
+def test_runs_closed_before_a_crash_are_left_as_they_are(
+    whole: Any, tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    launch = a_launch(tmp_path / "crashed")
+    close = RunWriter.close
+
+    def die(self: RunWriter, *arguments: Any) -> None:
+        if self.folder.name == "seed-001":
+            raise KeyboardInterrupt
+        close(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunWriter, "close", die)
+        with raises(KeyboardInterrupt):
+            run_launch(launch, quiet)
+    closed = launch.out / "no_sharing" / "seed-000" / "summary.json"
+    before = closed.stat().st_mtime_ns
+    run_launch(replace(launch, resume=True), quiet)
+    assert closed.stat().st_mtime_ns == before
+    assert records_in(launch.out) == whole
+
+
+def test_a_finished_launch_has_nothing_left_to_do(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    folders = run_launch(launch, quiet)
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    said: list[str] = []
+    assert run_launch(replace(launch, resume=True), kill_after(1), say=said.append) == folders
+    assert said == [
+        f"Nothing is left to do: every run of the launch in {tmp_path} has its summary."
+    ]
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_going_on_where_nothing_is_starts_from_the_beginning(whole: Any, tmp_path: Path) -> None:
+    run_launch(a_launch(tmp_path / "new", resume=True), quiet)
+    assert records_in(tmp_path / "new") == whole
+
+
+def damage(launch: Launch, *rounds: int) -> None:
+    for done in rounds:
+        (part,) = launch.out.glob(f"checkpoints/*/round-{done:06d}/part-1")
+        part.write_bytes(part.read_bytes()[:-1])
+
+
+@mark.parametrize(
+    ("damaged", "said"),
+    [
+        ((30,), "The checkpoint before it is whole: going on after round 20."),
+        ((30, 20), "No checkpoint before it is whole: starting from the beginning."),
+    ],
+)
+def test_a_launch_goes_on_in_spite_of_damage(
+    damaged: tuple[int, ...], said: str, whole: Any, tmp_path: Path
+) -> None:
+    launch = a_launch(tmp_path / "crashed")
+    with raises(KeyboardInterrupt):
+        run_launch(launch, kill_after(4))
+    damage(launch, *damaged)
+    heard: list[str] = []
+    run_launch(replace(launch, resume=True), quiet, say=heard.append)
+    assert said in heard
+    assert records_in(launch.out) == whole
+
+
+def test_checkpoints_left_by_runs_that_were_removed_are_not_used(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path, methods=a_launch(tmp_path).methods[:1])
+    with raises(KeyboardInterrupt):
+        run_launch(launch, kill_after(4))
+    for path in sorted((tmp_path / "no_sharing").rglob("*"), reverse=True):
+        path.rmdir() if path.is_dir() else path.unlink()
+    (tmp_path / "no_sharing").rmdir()
+    with raises(KeyboardInterrupt):
+        run_launch(launch, kill_after(2))
+    said: list[str] = []
+    run_launch(replace(launch, resume=True), quiet, say=said.append)
+    assert said == ["Going on after round 10."]
+
+
+def test_checkpoints_come_by_the_clock_unless_rounds_are_given(
+    tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    for seconds, expected in ((0.0, {"round-000030", "round-000020"}), (1e6, set())):
+        monkeypatch.setattr(_recording, "SECONDS_BETWEEN", seconds)
+        out = tmp_path / str(seconds)
+        with raises(KeyboardInterrupt):
+            run_launch(a_launch(out, checkpoint_every=None), kill_after(4))
+        assert {path.name for path in out.glob("checkpoints/*/*")} == expected
+
+
+def test_going_on_elsewhere_is_said(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path, methods=a_launch(tmp_path).methods[:1])
+    with raises(KeyboardInterrupt):
+        run_launch(launch, kill_after(2))
+    path = tmp_path / "no_sharing" / "seed-001" / "environment.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"n_threads": 64}))
+    said: list[str] = []
+    run_launch(replace(launch, resume=True), quiet, say=said.append)
+    assert said[-1].startswith("The end may differ in the last bits from that of a run never")
+    assert said[-1].endswith("stopped: n_threads 1 (was 64).")
+
+
+def test_other_settings_stop_the_launch_before_anything_is_touched(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    with raises(KeyboardInterrupt):
+        run_launch(launch, kill_after(2))
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    longer = replace(launch, experiment=toy("two_pairs", rounds=50), resume=True)
+    with raises(RecordError, match=r"Found `settings\.training\.rounds = 50` for 40"):
+        run_launch(longer, quiet)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+def test_more_seeds_can_join_a_launch_that_was_stopped(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    with raises(KeyboardInterrupt):
+        run_launch(launch, kill_after(2))
+    run_launch(a_launch(tmp_path, first_seed=2), quiet)
+    run_launch(replace(launch, resume=True), quiet)
+    assert len(read_runs(tmp_path)) == 12
+    assert not (tmp_path / "checkpoints").exists()
+
+
+@mark.parametrize(
+    ("every", "message"),
+    [
+        (0, r"`checkpoint-every` should be at least 1\. Found `checkpoint-every = 0`"),
+        (15, r"should be a multiple of 10 rounds\. Found `checkpoint-every = 15`"),
+    ],
+)
+def test_checkpoints_fall_on_the_ends_of_blocks(every: int, message: str, tmp_path: Path) -> None:
+    with raises(ValueError, match=message):
+        a_launch(tmp_path, checkpoint_every=every)
+
+
+@mark.parametrize("minutes", [0.0, -1.0])
+def test_a_time_limit_is_some_time(minutes: float) -> None:
+    with raises(ValueError, match=rf"`minutes` should be above 0\. Found `minutes = {minutes}`"):
+        Stop(minutes)
+
+
+def test_a_time_limit_that_is_over_asks_for_a_stop() -> None:
+    assert Stop().reason == ""
+    assert Stop(60.0).reason == ""
+    assert Stop(1e-9).reason == "time limit"
