@@ -4,14 +4,13 @@ from collections import Counter
 from pathlib import Path
 
 import torch
-from pytest import MonkeyPatch, approx, mark
+from pytest import CaptureFixture, MonkeyPatch, approx, mark
 from torch import nn
 
 from allotment.experiments import EXPERIMENTS
 from allotment.report import SpeedRecord, read_speed, speed_table
-from benchmarks import speed
+from benchmarks import contestants, floor, scaling, speed
 from benchmarks.reference import MnistNetwork, PairsNetwork, train_mnist, train_two_pairs
-from tests.experiments.toy import make_small_mnist
 
 
 def shapes(network: nn.Module) -> Counter[tuple[int, ...]]:
@@ -45,12 +44,24 @@ def test_the_plain_loops_learn() -> None:
 def test_a_benchmark_leaves_a_record_that_becomes_a_table(
     name: str, tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(speed, "N_WARM_UP", 1)
-    (make_small_mnist(tmp_path / "data", monkeypatch) / "mnist.npz").unlink()  # it makes its own
+    monkeypatch.setattr(contestants, "N_WARM_UP", 1)
+    monkeypatch.setitem(floor.SIDE, "cpu", 64)
     path = tmp_path / "speed" / f"{name}.json"
     few = ["--runs", "1", "2", "--segments", "1", "--seconds", "0.01"]
-    assert speed.main([name, *few, "--data-dir", str(tmp_path), "--json", str(path)]) == 0
+    assert speed.main([name, *few, "--json", str(path)]) == 0
     record: SpeedRecord = read_speed(path)
     assert record.command.startswith(f"python benchmarks/speed.py {name} --runs 1 2")
     assert [(t.n_runs, len(t.milliseconds)) for t in record.timings] == [(1, 1), (1, 1), (2, 1)]
     assert "| allotment, 2 runs together |" in speed_table(path.parent)
+
+
+def test_the_cost_of_a_step_is_measured_for_each_size(capsys: CaptureFixture[str]) -> None:
+    assert scaling.main(["--tasks", "2", "4", "--components", "2", "--runs", "1", "2"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[:2] for line in lines if line[:1].isalpha()][1:] == [
+        ["tasks", "2"],
+        ["tasks", "4"],
+        ["components", "2"],
+        ["runs", "1"],
+        ["runs", "2"],
+    ]

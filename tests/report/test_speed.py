@@ -3,7 +3,15 @@ from pathlib import Path
 from pytest import approx, mark, raises
 
 from allotment.records import RecordError
-from allotment.report import SpeedRecord, Timing, read_speed, speed_table, timing_table
+from allotment.report import (
+    Floor,
+    SpeedRecord,
+    Timing,
+    floor_lines,
+    read_speed,
+    speed_table,
+    timing_table,
+)
 from tests.records.made_up import ENVIRONMENT
 
 RECORD = SpeedRecord(
@@ -13,7 +21,23 @@ RECORD = SpeedRecord(
     environment=ENVIRONMENT,
     timings=(
         Timing(label="plain", n_runs=1, warm_up_seconds=1.0, milliseconds=(2.0, 4.0, 3.0)),
-        Timing(label="ours", n_runs=20, warm_up_seconds=2.5, milliseconds=(0.25, 0.4, 0.5)),
+        Timing(
+            label="ours",
+            n_runs=20,
+            precision="tf32",
+            warm_up_seconds=2.5,
+            peak_gibibytes=1.25,
+            milliseconds=(0.25, 0.4, 0.5),
+        ),
+    ),
+    floors=(
+        Floor(
+            precision="tf32",
+            gigaflops=2.0,
+            gigabytes=0.03,
+            gigaflops_per_second=400_000.0,
+            gigabytes_per_second=4_000.0,
+        ),
     ),
 )
 
@@ -24,9 +48,18 @@ def test_ratios_are_taken_segment_by_segment() -> None:
 
 def test_the_table_gives_medians_and_the_ends() -> None:
     assert timing_table(RECORD).rows == (
-        ("plain", "3.00 (2.00 to 4.00)", "–", "1.0 s"),
-        ("ours", "0.40 (0.25 to 0.50)", "8.0 (6.0 to 10.0)", "2.5 s"),
+        ("plain", "float32", "3.00 (2.00 to 4.00)", "–", "–", "1.0 s"),
+        ("ours", "tf32", "0.40 (0.25 to 0.50)", "8.0 (6.0 to 10.0)", "1.2 GiB", "2.5 s"),
     )
+
+
+def test_a_floor_is_work_over_rate() -> None:
+    floor = RECORD.floors[0]
+    assert floor.arithmetic == approx(0.005)
+    assert floor.memory == approx(0.0075)
+    assert floor_lines(RECORD) == [
+        "Floor in tf32: 2 GFLOP at 400 TFLOP/s are 0.005 ms, and 30 MB at 4 TB/s are 0.0075 ms."
+    ]
 
 
 def test_a_record_survives_its_file_and_says_where_it_comes_from(tmp_path: Path) -> None:
@@ -37,7 +70,7 @@ def test_a_record_survives_its_file_and_says_where_it_comes_from(tmp_path: Path)
     assert "**two_pairs**: `python benchmarks/speed.py two_pairs`" in text
     assert "a made-up processor, 2 threads" in text
     assert "Commit: 0123456 (torch 2.13.0" in text
-    assert "| ours | 0.40 (0.25 to 0.50) | 8.0 (6.0 to 10.0) | 2.5 s |" in text
+    assert "| ours | tf32 | 0.40 (0.25 to 0.50) | 8.0 (6.0 to 10.0) | 1.2 GiB | 2.5 s |" in text
 
 
 def test_no_record_is_said_so(tmp_path: Path) -> None:

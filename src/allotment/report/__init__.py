@@ -34,8 +34,10 @@ from ._plane_map import plane_map as plane_map
 from ._probabilities import probabilities_over_time as probabilities_over_time
 from ._readme import readme_results as readme_results
 from ._readme import with_block as with_block
+from ._speed import Floor as Floor
 from ._speed import SpeedRecord as SpeedRecord
 from ._speed import Timing as Timing
+from ._speed import floor_lines as floor_lines
 from ._speed import read_speed as read_speed
 from ._speed import speed_table as speed_table
 from ._speed import timing_table as timing_table

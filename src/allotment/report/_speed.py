@@ -23,6 +23,29 @@ class Timing:
     n_runs: int  # trained together
     warm_up_seconds: float  # building, recording and the first rounds; in no segment
     milliseconds: tuple[float, ...]  # of one step of one run, for each segment
+    precision: str = "float32"  # of products
+    peak_gibibytes: float | None = None  # of a GPU's memory, over what there was before
+
+
+@dataclass(frozen=True, kw_only=True)
+class Floor:
+    """What one step of one run needs at least, and the rates at which the device gives it."""
+
+    precision: str
+    gigaflops: float
+    gigabytes: float
+    gigaflops_per_second: float
+    gigabytes_per_second: float
+
+    @property
+    def arithmetic(self) -> float:
+        """Milliseconds of a step if only arithmetic took time."""
+        return 1000 * self.gigaflops / self.gigaflops_per_second
+
+    @property
+    def memory(self) -> float:
+        """Milliseconds of a step if only memory took time."""
+        return 1000 * self.gigabytes / self.gigabytes_per_second
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +57,7 @@ class SpeedRecord:
     processor: str
     environment: Environment
     timings: tuple[Timing, ...]
+    floors: tuple[Floor, ...] = ()
 
     def ratios(self, timing: Timing) -> list[float]:
         """Returns how many times less than the reference ``timing`` took in each segment."""
@@ -58,6 +82,7 @@ def read_speed(path: Path) -> SpeedRecord:
                 Timing(**timing | {"milliseconds": tuple(timing["milliseconds"])})
                 for timing in value["timings"]
             ),
+            floors=tuple(Floor(**floor) for floor in value.get("floors", ())),
         )
     except _DAMAGE as error:
         raise RecordError(
@@ -70,14 +95,27 @@ def timing_table(record: SpeedRecord) -> Table:
     rows = [
         (
             timing.label,
+            timing.precision,
             _spread(timing.milliseconds, 2 if median(timing.milliseconds) >= 0.1 else 4),
             _spread(record.ratios(timing), 1) if place else NOTHING,
+            NOTHING if timing.peak_gibibytes is None else f"{timing.peak_gibibytes:.1f} GiB",
             f"{timing.warm_up_seconds:.1f} s",
         )
         for place, timing in enumerate(record.timings)
     ]
-    head = ("Training", "ms per run and step", "Times less", "Warm-up")
+    head = ("Training", "Precision", "ms per run and step", "Times less", "Memory", "Warm-up")
     return Table(head=head, rows=tuple(rows))
+
+
+def floor_lines(record: SpeedRecord) -> list[str]:
+    """Returns for each precision what a step of one run would take at least, in a sentence."""
+    return [
+        f"Floor in {floor.precision}: {floor.gigaflops:.3g} GFLOP at "
+        f"{floor.gigaflops_per_second / 1000:.3g} TFLOP/s are {floor.arithmetic:.2g} ms, and "
+        f"{1000 * floor.gigabytes:.3g} MB at {floor.gigabytes_per_second / 1000:.3g} TB/s are "
+        f"{floor.memory:.2g} ms."
+        for floor in record.floors
+    ]
 
 
 def speed_table(folder: Path) -> str:
@@ -93,7 +131,8 @@ def _block(record: SpeedRecord) -> str:
         f"Machine: {record.processor}, {found.n_threads} threads; device: {found.device}",
         f"Commit: {found.short_commit} (torch {found.torch}, Python {found.python})",
     ]
-    return "  \n".join(lines) + "\n\n" + markdown_table(timing_table(record))
+    blocks = ["  \n".join(lines), markdown_table(timing_table(record)), *floor_lines(record)]
+    return "\n\n".join(blocks)
 
 
 def _spread(values: Sequence[float], digits: int) -> str:

@@ -19,6 +19,7 @@ from ._fit import FitResult as FitResult
 from ._fit import fit as fit
 from ._loop import Progress as Progress
 from ._loop import train as train
+from ._precision import PRECISIONS as PRECISIONS
 from ._run import Run as Run
 from ._settings import ROUNDS_PER_BLOCK as ROUNDS_PER_BLOCK
 from ._settings import TrainingSettings as TrainingSettings

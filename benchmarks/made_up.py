@@ -1,0 +1,35 @@
+"""Random images in the shapes of the experiments: time does not depend on what they show."""
+
+import torch
+
+from allotment.tasks import Split, Task
+from benchmarks.reference_images import Examples
+
+# Tasks, images of a task, their shape, classes, and the factor that makes them inputs.
+SIZES = {
+    "mnist": (4, 60_000, (1, 28, 28), 10, 1 / 255),
+    "omniglot": (20, 334, (1, 105, 105), 33, 1.0),
+    "clusters": (40, 2_000, (3, 32, 32), 9, 1 / 255),
+}
+
+
+def made_up_tasks(name: str) -> list[Task]:
+    """Returns the tasks of an experiment on images, for training only."""
+    n_tasks, n_images, shape, n_classes, scale = SIZES[name]
+    generator = torch.Generator().manual_seed(0)
+    # The four MNISTs are one array of images; the others have their own.
+    n_arrays = 1 if name == "mnist" else n_tasks
+    high = 2 if scale == 1.0 else 256
+    size = (n_arrays * n_images, *shape)
+    images = torch.randint(high, size, generator=generator, dtype=torch.uint8)
+    labels = torch.arange(len(images)) % n_classes
+    rows = torch.arange(len(images)).view(n_arrays, n_images).expand(n_tasks, n_images)
+    return [
+        Task(f"task {t}", Split(images, labels, rows=rows[t], scale=scale)) for t in range(n_tasks)
+    ]
+
+
+def examples_of(tasks: list[Task]) -> Examples:
+    """Returns each task's own images and labels, as plain tensors."""
+    splits = [task.train for task in tasks if isinstance(task.train, Split)]
+    return [(split.inputs[split.rows], split.targets[split.rows]) for split in splits]
