@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from allotment.network import ModularLayer, MultiTaskNetwork
+from allotment.network import ConvNormReLU, ModularLayer, MultiTaskNetwork
 from allotment.report import Floor
 
 TYPES = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16}
@@ -42,10 +42,11 @@ def _counts(network: MultiTaskNetwork, shape: tuple[int, ...]) -> tuple[int, int
 
     def count(module: nn.Module, inputs: object, output: Tensor) -> None:
         nonlocal n_numbers
-        n_numbers += output.numel()
+        # What the convolution gives its norm, and what the norm gives, are of one size.
+        n_numbers += output.numel() * (2 if isinstance(module, ConvNormReLU) else 1)
 
     for module in network.modules():
-        if isinstance(module, ModularLayer) or not list(module.children()):
+        if isinstance(module, ModularLayer | ConvNormReLU) or not list(module.children()):
             module.register_forward_hook(count)
     with FlopCounterMode(display=False) as counter:
         network(torch.zeros(shape, device="meta"), 0)
