@@ -1,5 +1,6 @@
 """The commands that train."""
 
+import os
 import shlex
 import sys
 from argparse import Namespace
@@ -100,6 +101,8 @@ def make_launch(options: Namespace) -> Launch:
 
 def resolve_device(name: str) -> str:
     """Returns a device that is there."""
+    # Read when the device is first used: how many streams of a program really run side by side.
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
     if name not in ("cpu", "cuda"):
