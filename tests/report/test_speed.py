@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 from pytest import approx, mark, raises
@@ -81,4 +82,22 @@ def test_no_record_is_said_so(tmp_path: Path) -> None:
 def test_a_damaged_record_is_refused_by_name(text: str, tmp_path: Path) -> None:
     (tmp_path / "bad.json").write_text(text)
     with raises(RecordError, match=r"record of speed should be complete\. Found `.*bad\.json`"):
+        speed_table(tmp_path)
+
+
+def test_growth_is_a_row_for_each_thing_varied(tmp_path: Path) -> None:
+    rows = [
+        {"varied": "tasks", "number": 4, "milliseconds": 0.5},
+        {"varied": "tasks", "number": 400, "milliseconds": 0.51},
+        {"varied": "runs", "number": 30, "milliseconds": 1.25},
+    ]
+    (tmp_path / "scaling").mkdir()
+    path = tmp_path / "scaling" / "some.json"
+    record = {"processor": "some", "environment": vars(ENVIRONMENT), "rows": rows}
+    path.write_text(json.dumps(record, default=str))
+    text = speed_table(tmp_path)
+    assert "| tasks | 0.5 (4), 0.51 (400) |" in text
+    assert "| runs | 1.25 (30) |" in text
+    path.write_text("{}")
+    with raises(RecordError, match="A record of scaling should be complete"):
         speed_table(tmp_path)

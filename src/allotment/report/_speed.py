@@ -10,6 +10,7 @@ from typing import Any
 from allotment.records import Environment, RecordError, environment_from
 
 from ._markdown import markdown_table
+from ._scaling import scaling_text
 from ._tables import NOTHING, Table
 
 _DAMAGE = (OSError, ValueError, TypeError, KeyError)
@@ -120,8 +121,9 @@ def floor_lines(record: SpeedRecord) -> list[str]:
 
 def speed_table(folder: Path) -> str:
     """Returns the records of the benchmarks in ``folder``, in name order, as Markdown."""
-    records = [read_speed(path) for path in sorted(folder.glob("*.json"))]
-    return "\n\n".join(_block(record) for record in records) if records else "Not measured yet."
+    blocks = [_block(read_speed(path)) for path in sorted(folder.glob("*.json"))]
+    blocks += [scaling_text(path) for path in sorted(folder.glob("scaling/*.json"))]
+    return "\n\n".join(blocks) or "Not measured yet."
 
 
 def _block(record: SpeedRecord) -> str:
