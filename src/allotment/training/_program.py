@@ -16,6 +16,7 @@ from ._capture import Gradients, capture
 from ._charges import Charges
 from ._graph import GraphSteps, fastest_convolutions
 from ._passes import Batch, Passes
+from ._rates import FallingRates
 from ._replicas import Replicas
 from ._run import Run, check_alike
 from ._state import put_back, taken
@@ -52,6 +53,9 @@ class Program:
         self._learnt = [flat for _, flat in self.replicas.learnt()]
         self._optimizer = torch.optim.Adam(
             list(self._optimizer_groups()), fused=True, capturable=device.type == "cuda"
+        )
+        self._falling = (
+            FallingRates(self._optimizer, n_steps, device) if chosen.decay == "cosine" else None
         )
         self._drawn = (0, self._blocks.make(0))
         first = self._drawn[1].to(device)
@@ -117,6 +121,8 @@ class Program:
         losses, gradients = self._losses_and_gradients(self._learnt, self._batch(block, index))
         for flat, gradient in zip(self._learnt, gradients, strict=True):
             flat.grad = gradient
+        if self._falling is not None:
+            self._falling.set(self.replicas.step)
         self._optimizer.step()
         self.replicas.step += self._tasks_per_step  # it counts task batches, as annealing does
         return losses.view(self.replicas.n_runs, -1)

@@ -16,6 +16,7 @@ class TrainingSettings:
     batch_size: int = 64
     learning_rate: float = 1e-3
     logit_learning_rate: float | None = None  # None: as `learning_rate`
+    decay: str = "none"  # "cosine": both learning rates fall to 0 over the rounds
     weight_decay: float = 0.0  # coupled L2, on all but biases and logits
     clip_norm: float | None = None  # largest norm of a run's whole gradient
     budget: float | None = None  # largest share of open gates that costs nothing
@@ -47,6 +48,7 @@ class TrainingSettings:
         if self.budget is not None:
             check_fraction("budget", self.budget)
         check_choice("budget_scope", self.budget_scope, ["task", "global"])
+        check_choice("decay", self.decay, ["none", "cosine"])
         check_choice("schedule", self.schedule, ["alternating", "joint"])
         check_choice("precision", self.precision, PRECISIONS)
         for name in ("weight_decay", "budget_weight", "entropy_weight", "entropy_power"):
