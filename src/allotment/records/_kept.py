@@ -45,7 +45,7 @@ def read_kept(folder: Path) -> list[RunRecord]:
     """Returns the kept runs beneath ``folder``, in name order and then by seed."""
     if not folder.is_dir():
         raise RecordError(f"Kept runs should be read from a folder that exists. Found `{folder}`.")
-    paths = sorted(path for path in folder.rglob("*.json") if path.parent != folder / "speed")
+    paths = sorted(p for p in folder.rglob("*.json") if folder / "speed" not in p.parents)
     return [run for path in paths for run in _read_file(path)]
 
 
