@@ -51,9 +51,10 @@ def test_a_recorded_step_equals_the_step_itself(n_runs: int) -> None:
             assert_close(a.weights[name], value, rtol=0, atol=1e-11)
 
 
-# Recorded operations are those of the step itself, but for how they are put together. Over 200 steps
-# at a small rate, on losses of about 1, float32 (2 ** -24 = 6e-8) was seen to stay within 2e-6.
-ROUNDING = 1e-4
+# The recorded operations are those of the step itself, and gave the same bits where this was tried.
+# A library may choose another order of sums, which moves a loss of about 1 by 1e-7; the rate is
+# small, so that this does not grow much on the way.
+ROUNDING = 1e-5
 
 
 @mark.parametrize("schedule", ["alternating", "joint"])

@@ -43,18 +43,19 @@ def test_norm_relu_of_short_numbers_takes_long_parameters_and_stays_short() -> N
 
 
 def test_norm_relu_takes_parameters_with_gaps_between_their_numbers() -> None:
-    x, parameters = randn(2, 8, 5, 7), randn(8, 3)
-    together = parameters.T.contiguous()
-    assert_close(norm_relu(x, *parameters.T, 4, 1e-6), norm_relu(x, *together, 4, 1e-6))
+    x, (bias, scale, shift) = randn(2, 8, 5, 7), randn(8, 3).T
+    expected = norm_relu(x, bias.clone(), scale.clone(), shift.clone(), 4, 1e-6)
+    assert scale.stride() == (3,) and scale.clone().is_contiguous()
+    assert_close(norm_relu(x, bias, scale, shift, 4, 1e-6), expected)
+
+
+def normed(x: Tensor, bias: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
+    return norm_relu(x, bias, scale, shift, 2, 1e-6)
 
 
 def test_norm_relu_has_the_right_slope() -> None:
     x, parameters = randn(2, 4, 3, 2), randn(3, 4)
-
-    def operation(x: Tensor, bias: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
-        return norm_relu(x, bias, scale, shift, 2, 1e-6)
-
-    assert gradcheck(operation, [t.requires_grad_() for t in (x, *parameters.unbind())])
+    assert gradcheck(normed, [t.requires_grad_() for t in (x, *parameters.unbind())])
 
 
 @mark.parametrize(
@@ -66,7 +67,7 @@ def test_norm_relu_over_runs_is_a_loop(in_dims: tuple[int | None, ...]) -> None:
         randn(*shape) if dim is None else randn(*shape[:dim], 3, *shape[dim:])
         for shape, dim in zip(shapes, in_dims, strict=True)
     ]
-    assert_vmap_is_a_loop(lambda *own: norm_relu(*own, 4, 1e-6), in_dims, arguments)
+    assert_vmap_is_a_loop(normed, in_dims, arguments)
 
 
 def assert_vmap_is_a_loop(operation: Any, in_dims: tuple[int | None, ...], arguments: Any) -> None:
