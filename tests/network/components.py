@@ -6,6 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from allotment.network import ConvNormReLU, NormReLU, SameAvgPool2d, SameConv2d, SameMaxPool2d
+
 Components = Callable[[], list[nn.Module]]
 
 
@@ -116,6 +118,22 @@ FOR_IMAGES: dict[str, Components] = {
     "activation with parameters": times(3, lambda: nn.Sequential(conv(), nn.PReLU(4))),
     "pooling first": times(3, lambda: nn.Sequential(nn.AvgPool2d(2), conv())),
     "flat": times(3, lambda: nn.Sequential(conv(), nn.Flatten(), nn.Linear(144, 5))),
+    "same conv": times(3, lambda: SameConv2d(4, 4, 5, 2)),
+    "conv with norm": times(3, lambda: ConvNormReLU(4, 4, 3, 2, n_groups=2)),
+    "two convs with norms": times(
+        3,
+        lambda: nn.Sequential(
+            ConvNormReLU(4, 8, (1, 7)), ConvNormReLU(8, 4, (7, 1), 2, n_groups=2)
+        ),
+    ),
+    "norm alone": times(3, lambda: NormReLU(2, 4)),
+    "largest, mean and conv with norm": lambda: [
+        SameMaxPool2d(2),
+        SameAvgPool2d(2),
+        ConvNormReLU(4, 4, 3, 2),
+        SameMaxPool2d(2),
+        ConvNormReLU(4, 4, 5, 2),
+    ],
     "without parameters": times(3, lambda: nn.MaxPool2d(3, 1, 1)),
     "identity": times(2, nn.Identity),
     "one number": times(3, Gain),

@@ -12,8 +12,10 @@ from allotment.network import (
     MultiTaskNetwork,
     NoSharing,
     SharedBottom,
+    clusters_network,
     digits_network,
     mnist_network,
+    omniglot_network,
     pairs_network,
     transfer_network,
 )
@@ -78,7 +80,17 @@ def test_the_mnist_network_hands_36_features_to_its_heads() -> None:
         assert network(torch.randn(3, 1, 28, 28), name).shape == (3, n_outputs)
 
 
-@mark.parametrize("build", [transfer_network, pairs_network, digits_network, mnist_network])
+@mark.parametrize(
+    "build",
+    [
+        transfer_network,
+        pairs_network,
+        digits_network,
+        mnist_network,
+        omniglot_network,
+        clusters_network,
+    ],
+)
 def test_every_network_starts_from_glorots_values(
     build: Callable[[Allocate, Mapping[str, int]], MultiTaskNetwork],
 ) -> None:

@@ -18,7 +18,7 @@ NORMALISATIONS = (nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d)
 
 
 class Step(NamedTuple):
-    """What a run draws for one step."""
+    """What a run draws for one batch; a joint step takes one of every task."""
 
     task: int
     inputs: Tensor
@@ -56,26 +56,31 @@ def steps_of(run: Run) -> Iterator[Step]:
 
 
 def plainly_trained(run: Run) -> tuple[MultiTaskNetwork, list[tuple[int, float]]]:
-    """Trains a copy of a run's network; returns it and the task and loss of every step."""
+    """Trains a copy of a run's network; returns it and the task and loss of every batch."""
     network, settings = deepcopy(run.network).train(), run.settings
     optimizer = torch.optim.Adam(parameter_groups(network, settings), foreach=False, fused=False)
-    n_steps = settings.rounds * len(run.tasks)
-    losses = []
-    for step, drawn in enumerate(steps_of(run)):
+    n_batches = settings.rounds * len(run.tasks)
+    per_step = len(run.tasks) if settings.schedule == "joint" else 1
+    losses: list[tuple[int, float]] = []
+    for batches in zip(*[steps_of(run)] * per_step, strict=True):
+        n_before = len(losses)  # what the temperature and the ramp see: of the whole step
         for module in network.modules():
             if isinstance(module, GumbelMatrix):
-                module.n_draws.fill_(step)
-        outputs = network(drawn.inputs, drawn.task, noise=drawn.noise)
-        loss = run.tasks[drawn.task].loss_function(outputs, drawn.targets)
+                module.n_draws.fill_(n_before)
+        total = torch.zeros(())
+        for task, inputs, targets, noise in batches:
+            loss = run.tasks[task].loss_function(network(inputs, task, noise=noise), targets)
+            charge = penalty(network, task, settings, n_before / n_batches)
+            total = total + (loss + charge) / per_step
+            losses.append((task, loss.item()))
         optimizer.zero_grad()
-        (loss + penalty(network, drawn.task, settings, step / n_steps)).backward()
+        total.backward()
         for parameter in network.parameters():
             if parameter.grad is None and parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter)  # dense: idle tasks' moments move too
         if settings.clip_norm is not None:
             clip_grad_norm_(network.parameters(), settings.clip_norm)
         optimizer.step()
-        losses.append((drawn.task, loss.item()))
     return network, losses
 
 

@@ -22,7 +22,18 @@ from allotment.training import Run, TrainingSettings
 from allotment.training._program import clipped_per_run
 
 from .reference import plainly_trained
-from .toy import N_INPUTS, SETTINGS, a_network, a_run, classes, lines, outcomes_of, weights_of
+from .toy import (
+    N_INPUTS,
+    SETTINGS,
+    a_network,
+    a_run,
+    classes,
+    lines,
+    outcomes_of,
+    picture_network,
+    pictures,
+    weights_of,
+)
 
 EVERYTHING = replace(
     SETTINGS,
@@ -100,6 +111,15 @@ def of_images() -> Run:
     return a_run(settings=replace(EVERYTHING, budget_scope="global"), tasks=tasks, build=build)
 
 
+def of_pictures() -> Run:
+    """Returns a run of the Omniglot network in small."""
+
+    def build() -> MultiTaskNetwork:
+        return picture_network(3, 2, dropout=0.3)
+
+    return a_run(settings=EVERYTHING, tasks=pictures(3, 2), build=build)
+
+
 def of_nothing_shared() -> Run:
     def build() -> MultiTaskNetwork:
         return a_network(NoSharing(2, 4), [nn.Linear(4, 1), nn.Linear(4, 1)])
@@ -121,6 +141,7 @@ RUNS = [
     param(of_lines, id="fresh samples"),
     param(of_classes, id="classes"),
     param(of_images, id="images"),
+    param(of_pictures, id="convolutions with norms"),
     param(of_nothing_shared, id="nothing shared"),
     param(of_other_heads, id="other heads"),
 ]
@@ -145,7 +166,7 @@ def test_training_equals_a_plainly_written_loop(
 
 
 @mark.usefixtures("double")
-@mark.parametrize("make", RUNS[:4])
+@mark.parametrize("make", RUNS[:5])
 def test_runs_that_train_together_equal_plainly_written_loops(
     make: Callable[[], Run], device: torch.device
 ) -> None:
@@ -198,17 +219,16 @@ class Attending(nn.Module):
 
 def moved_by_decay(make: Callable[[], nn.Module]) -> set[str]:
     """Returns the names of the parameters that move when L2 is all there is."""
+    heads = [nn.Linear(4, 1), nn.Linear(4, 1)]
+    return moved_by_decay_in(a_network(GumbelMatrix(2, 3), heads, make=make), lines())
 
-    def build() -> MultiTaskNetwork:
-        network = a_network(GumbelMatrix(2, 3), [nn.Linear(4, 1), nn.Linear(4, 1)], make=make)
-        for parameter in network.parameters():
-            if not (parameter != 0).all():
-                nn.init.constant_(parameter, 0.5)  # L2 is seen only on what is not zero
-        return network
 
+def moved_by_decay_in(network: MultiTaskNetwork, tasks: list[Task]) -> set[str]:
+    for parameter in network.parameters():
+        if not (parameter != 0).all():
+            nn.init.constant_(parameter, 0.5)  # L2 is seen only on what is not zero
     settings = replace(SETTINGS, rounds=1, weight_decay=0.1)
-    tasks = [replace(task, loss=zero) for task in lines()]
-    run = a_run(settings=settings, tasks=tasks, build=build)
+    run = Run(network, [replace(task, loss=zero) for task in tasks], 0, settings)
     before = {name: p.detach().clone() for name, p in run.network.named_parameters()}
     after = weights_of(run)
     return {name for name, value in before.items() if not torch.equal(value, after[name])}
@@ -219,6 +239,16 @@ def test_l2_is_on_weights_and_normalisation_and_not_on_biases_and_logits() -> No
     components = [f"layers.0.components.{c}." for c in range(3)]
     expected = {f"{c}{name}" for c in components for name in ("0.weight", "1.weight", "1.bias")}
     assert moved == expected | {"heads.0.weight", "heads.1.weight"}
+
+
+def test_l2_is_on_kernels_norms_and_heads_of_a_picture_network() -> None:
+    network = picture_network(3, 3)
+    moved = moved_by_decay_in(network, pictures(3, 3))
+    biases = {"conv.bias", "heads.0.bias", "heads.1.bias", "layers.0.components.5.bias"}
+    names = dict(network.named_parameters())
+    untouched = {name for name in names if name.endswith(("logits", *biases))}
+    assert moved == names.keys() - untouched
+    assert {"stem.conv.weight", "stem.norm.weight", "stem.norm.bias", "layers.1.bias"} <= moved
 
 
 @mark.parametrize(

@@ -14,7 +14,16 @@ from allotment.network import GumbelMatrix, MultiTaskNetwork
 from allotment.training import Progress, Run, TrainingState, _loop, train
 
 from .test_loop import of_batch_norms, of_classes, of_fixed_gates, of_lines, of_own_tasks
-from .toy import SETTINGS, a_network, a_run, classes, lines, n_different
+from .toy import (
+    SETTINGS,
+    a_network,
+    a_run,
+    classes,
+    lines,
+    n_different,
+    picture_network,
+    pictures,
+)
 
 ROUNDS = 55  # the last block is a short one
 N_LAST = 23  # rounds whose losses are averaged at the end: neither one block nor all
@@ -44,6 +53,12 @@ def of_other_heads(seed: int) -> Run:
     return a_run(seed, replace(SETTINGS, evaluate_every=20), tasks=classes(3, 3), build=build)
 
 
+def of_joint_pictures(seed: int) -> Run:
+    """Returns runs with one step a round, on kernels that lie with their channels last."""
+    settings = replace(SETTINGS, schedule="joint")
+    return a_run(seed, settings, tasks=pictures(3, 2), build=lambda: picture_network(3, 2))
+
+
 KINDS = [
     param(of_lines, id="learnt gates, fresh samples"),
     param(of_classes, id="stored data, dropout, padded heads, best kept"),
@@ -51,6 +66,7 @@ KINDS = [
     param(of_own_tasks, id="tasks of their own"),
     param(of_failures, id="failures"),
     param(of_dropout_in_components, id="modules that draw"),
+    param(of_joint_pictures, id="joint steps, convolutions with norms"),
 ]
 ONE_BY_ONE = [
     param(of_batch_norms, id="batch normalisation"),

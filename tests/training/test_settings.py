@@ -1,8 +1,10 @@
 """The settings of training, and what they refuse."""
 
+import re
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
 from dataclasses import FrozenInstanceError
+from inspect import getsource
 from typing import Any
 
 from pytest import mark, raises
@@ -66,6 +68,24 @@ BUDGET = r"`budget` should be in \(0, 1\]\. Found `budget = "
             "layer",
             refused(r"`budget_scope` should be one of 'task', 'global'\. Found .* = 'layer'`"),
         ),
+        ("schedule", "alternating", does_not_raise()),
+        ("schedule", "joint", does_not_raise()),
+        (
+            "schedule",
+            "together",
+            refused(r"`schedule` should be one of 'alternating', 'joint'\. Found .* = 'together'`"),
+        ),
+        ("precision", "float32", does_not_raise()),
+        ("precision", "tf32", does_not_raise()),
+        ("precision", "bfloat16", does_not_raise()),
+        (
+            "precision",
+            "float16",
+            refused(
+                r"`precision` should be one of 'float32', 'tf32', 'bfloat16'\. "
+                r"Found `precision = 'float16'`"
+            ),
+        ),
         ("crop", -1, at_least("crop", "0", "-1")),
         ("crop", 4, does_not_raise()),
         ("shift", -0.1, at_least("shift", "0", "-0.1")),
@@ -104,6 +124,12 @@ def test_weights_are_not_negative(name: str) -> None:
     with_setting(name, 0.0)
     with at_least(name, "0.0", "-0.1"):
         with_setting(name, -0.1)
+
+
+@mark.parametrize("name", ["schedule", "precision", "capture", "compile", "evaluate_every"])
+def test_what_a_setting_means_stands_beside_it(name: str) -> None:
+    (line,) = re.findall(rf"^    {name}: .*$", getsource(TrainingSettings), re.MULTILINE)
+    assert re.search(r"  # \S+", line), line
 
 
 def test_settings_stay_as_they_are() -> None:

@@ -6,7 +6,17 @@ import torch
 from torch import Tensor, nn
 
 from allotment._progress import Outcome
-from allotment.network import Allocation, GumbelMatrix, ModularLayer, MultiTaskNetwork
+from allotment.network import (
+    Allocation,
+    ConvNormReLU,
+    GumbelMatrix,
+    ModularLayer,
+    MultiTaskNetwork,
+    NormReLU,
+    SameAvgPool2d,
+    SameConv2d,
+    SameMaxPool2d,
+)
 from allotment.tasks import FreshSamples, Split, Task
 from allotment.training import Progress, Run, TrainingSettings, train
 
@@ -45,6 +55,37 @@ def classes(*widths: int, n: int = 40, n_held_out: int = 30) -> list[Task]:
         train, validation, test = (Split(x, y, rows, views[task % 2]) for rows in parts)
         tasks.append(Task(f"classes {task}", train, validation, test))
     return tasks
+
+
+def pictures(*widths: int, n: int = 30) -> list[Task]:
+    """Returns classifications of images of 6x6 pixels; they share one copy of the images."""
+    generator = torch.Generator().manual_seed(3)
+    x = torch.randint(256, (n, 1, 6, 6), generator=generator, dtype=torch.uint8)
+    targets = [torch.arange(n) % width for width in widths]
+    return [Task(f"pictures {t}", Split(x, y, scale=1 / 255)) for t, y in enumerate(targets)]
+
+
+def picture_network(*widths: int, dropout: float = 0.0) -> MultiTaskNetwork:
+    """Returns the Omniglot network in small: two layers of all its kinds of component.
+
+    The largest pixel is left to the first layer. Further on, pixels are equal up to rounding where
+    a channel is dark, and which of them gets the gradient would be a matter of chance.
+    """
+
+    def layer(stride: int) -> list[nn.Module]:
+        components = [
+            nn.Sequential(ConvNormReLU(8, 8, 3), ConvNormReLU(8, 8, 3, stride)),
+            ConvNormReLU(8, 8, (1, 3), stride),
+            SameMaxPool2d(2) if stride == 2 else ConvNormReLU(8, 8, 1),
+            ConvNormReLU(8, 8, (1, 3), stride),
+            SameAvgPool2d(stride),
+            nn.Identity() if stride == 1 else SameConv2d(8, 8, 1, stride),
+        ]
+        return [ModularLayer(components, GumbelMatrix(len(widths), 6, p_init=0.7)), NormReLU(4, 8)]
+
+    stem = ConvNormReLU(1, 8, 1)
+    heads = [nn.Linear(3 * 3 * 8, width) for width in widths]
+    return MultiTaskNetwork(stem, [*layer(2), *layer(1), nn.Flatten()], heads, dropout=dropout)
 
 
 def component() -> nn.Module:

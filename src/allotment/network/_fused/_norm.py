@@ -19,15 +19,13 @@ def norm_relu(
         rows = [None if row is None else row.unsqueeze(0) for row in (bias, scale, shift)]
         y: Tensor = _NormReLU.apply(x, *rows, n_groups, epsilon)[0]  # type: ignore[no-untyped-call]
         return y
-    if bias is not None:
-        x = x + bias.view(-1, 1, 1)
-    # Not `F.group_norm`, which asks for a layout that `vmap` cannot tell.
     n, n_channels, *sides = x.shape
-    size = prod(sides)
-    y = torch.native_group_norm(
-        x.contiguous(), scale, shift, n, n_channels, size, n_groups, epsilon
-    )[0]
-    return F.relu(y.to(x.dtype))  # scale and shift may be more precise than the images
+    moved = x if bias is None else x + bias.view(-1, 1, 1)
+    # Not `F.group_norm`, which asks for a layout that `vmap` cannot tell. This one reads its
+    # arguments as if they had no gaps.
+    arguments = (moved.contiguous(), scale.contiguous(), shift.contiguous())
+    y = torch.native_group_norm(*arguments, n, n_channels, prod(sides), n_groups, epsilon)[0]
+    return F.relu(y.to(x.dtype))  # bias, scale and shift may be more precise than the images
 
 
 class _NormReLU(torch.autograd.Function):

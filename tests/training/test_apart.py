@@ -1,0 +1,52 @@
+"""Runs of a large network, which are computed apart: the same as together."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import torch
+from pytest import MonkeyPatch, fixture, mark
+
+from allotment.training import Run, _passes
+from allotment.training._program import Program
+
+from .test_program import RUNS, assert_trained_plainly, of_pictures
+from .toy import outcomes_of
+
+
+@fixture
+def _all_are_large(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(_passes, "LARGE", 0)
+
+
+@mark.usefixtures("double", "_all_are_large")
+@mark.parametrize("make", RUNS[:5])
+@mark.parametrize("schedule", ["alternating", "joint"])
+@mark.parametrize("capture", [True, False], ids=["recorded", "not recorded"])
+def test_runs_apart_equal_plainly_written_loops(
+    make: Callable[[], Run], schedule: str, capture: bool
+) -> None:
+    run = make()
+    settings = replace(run.settings, schedule=schedule, capture=capture, rounds=12)
+    runs = [replace(make(), seed=seed, settings=settings) for seed in (0, 5)]
+    for each, outcome in zip(runs, outcomes_of(runs), strict=True):
+        assert_trained_plainly(each, outcome.weights, atol=1e-9)
+
+
+def passes_of(n_runs: int, *, capture: bool = False) -> _passes.Passes:
+    run = of_pictures()
+    run = replace(run, settings=replace(run.settings, capture=capture))
+    return Program([run] * n_runs, torch.device("cpu")).passes
+
+
+@mark.usefixtures("_all_are_large")
+def test_large_runs_are_computed_apart_in_silence_and_recorded_all_the_same() -> None:
+    passes = passes_of(2, capture=True)
+    assert not passes.together and passes.can_be_recorded
+
+
+def test_a_network_is_large_by_the_operations_of_one_run(monkeypatch: MonkeyPatch) -> None:
+    alone, both = passes_of(1).n_operations, passes_of(2).n_operations
+    assert both == 2 * alone > 0
+    for limit, together in ((alone, False), (alone + 1, True)):
+        monkeypatch.setattr(_passes, "LARGE", limit)
+        assert passes_of(2).together is together
