@@ -59,13 +59,15 @@ def train(
         is_last = done == settings.rounds
         validations = None
         if settings.evaluate_every and (done % settings.evaluate_every == 0 or is_last):
-            validations = evaluate(runs, replicas, "validation", program.passes.together)
-            if validations and settings.keep_best:
-                best.consider(validations, done)
+            with program.averaged():
+                validations = evaluate(runs, replicas, "validation", program.passes.together)
+                if validations and settings.keep_best:
+                    best.consider(validations, done)
         is_due = done % stretch == 0 or validations is not None or is_last
         points = tracker.points(done, validations) if is_due else None
         state = None if is_last else partial(parts.state, done, started)
         yield Progress(done, means, list(tracker.failed), points, state=state)
+    program.settle()
     best.restore()
     outcomes = _outcomes(runs, program, tracker, best, time.perf_counter() - started)
     yield Progress(settings.rounds, means, list(tracker.failed), outcomes=outcomes)

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 import torch
 from torch import Tensor
@@ -11,6 +12,7 @@ from .._streams import torch_stream
 from ..network import HeadTable, Noise
 from ..tasks import Split
 from ._augmentation import Augmentation
+from ._average import Average
 from ._blocks import Block, BlockMaker
 from ._capture import Gradients, capture
 from ._charges import Charges
@@ -57,6 +59,7 @@ class Program:
         self._falling = (
             FallingRates(self._optimizer, n_steps, device) if chosen.decay == "cosine" else None
         )
+        self._average = Average(self.replicas, chosen.average) if chosen.average else None
         self._drawn = (0, self._blocks.make(0))
         first = self._drawn[1].to(device)
         self._losses_and_gradients: Gradients = self._eager
@@ -68,6 +71,8 @@ class Program:
             if self.settings.capture and self.passes.can_be_recorded:
                 self._capture(first)
         self.replicas.restore(untouched)
+        if self._average is not None:
+            self._average.restart()
 
     def _capture(self, block: Block) -> None:
         compiled, on_cpu = self.settings.compile, self.replicas.device.type == "cpu"
@@ -110,11 +115,23 @@ class Program:
 
     def state(self) -> dict[str, Tensor]:
         """Returns copies of all that steps change."""
-        return taken(self.replicas, self._optimizer)
+        mean = self._average.state() if self._average is not None else {}
+        return {**taken(self.replicas, self._optimizer), **mean}
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Goes back to a state, or forward to one of another program of the same runs."""
         put_back(tensors, self.replicas, self._optimizer)
+        if self._average is not None:
+            self._average.load(tensors)
+
+    def averaged(self) -> AbstractContextManager[None]:
+        """Puts the averaged weights, where there are any, in their place for a while."""
+        return nullcontext() if self._average is None else self._average.in_place()
+
+    def settle(self) -> None:
+        """Puts the averaged weights, where there are any, in their place for good."""
+        if self._average is not None:
+            self._average.settle()
 
     def _step(self, block: Block, index: int | Tensor) -> Tensor:
         """Takes one step; returns losses without penalties, ``[R, tasks per step]``."""
@@ -125,6 +142,8 @@ class Program:
             self._falling.set(self.replicas.step)
         self._optimizer.step()
         self.replicas.step += self._tasks_per_step  # it counts task batches, as annealing does
+        if self._average is not None:
+            self._average.update()
         return losses.view(self.replicas.n_runs, -1)
 
     def _eager(self, learnt: list[Tensor], batch: Batch) -> tuple[Tensor, list[Tensor]]:

@@ -17,6 +17,7 @@ class TrainingSettings:
     learning_rate: float = 1e-3
     logit_learning_rate: float | None = None  # None: as `learning_rate`
     decay: str = "none"  # "cosine": both learning rates fall to 0 over the rounds
+    average: float = 0.0  # of averaged weights, the share kept at each step; 0: not averaged
     weight_decay: float = 0.0  # coupled L2, on all but biases and logits
     clip_norm: float | None = None  # largest norm of a run's whole gradient
     budget: float | None = None  # largest share of open gates that costs nothing
@@ -48,6 +49,8 @@ class TrainingSettings:
         if self.budget is not None:
             check_fraction("budget", self.budget)
         check_choice("budget_scope", self.budget_scope, ["task", "global"])
+        if not 0.0 <= self.average < 1.0:
+            raise ValueError(f"`average` should be in [0, 1). Found `average = {self.average}`.")
         check_choice("decay", self.decay, ["none", "cosine"])
         check_choice("schedule", self.schedule, ["alternating", "joint"])
         check_choice("precision", self.precision, PRECISIONS)
