@@ -25,7 +25,7 @@ test: $(DEV)  ## run every check that CI runs
 	@echo "Checking the types (mypy, strict)."
 	@$(PYTHON) -m mypy $(CHECKED)
 	@echo "Running the tests and the examples of docstrings and pages (pytest)."
-	@$(PYTHON) -m pytest
+	@OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n auto
 
 format: $(DEV)  ## format the code and repair what the linter can
 	@$(PYTHON) -m ruff check --fix $(CHECKED)
