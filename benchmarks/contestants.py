@@ -1,5 +1,6 @@
 """The plain loops and allotment's own, taken further turn by turn."""
 
+import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,9 @@ from allotment.training import ROUNDS_PER_BLOCK, train
 from benchmarks.made_up import SIZES, examples_of, made_up_tasks
 from benchmarks.reference import train_mnist, train_two_pairs
 from benchmarks.reference_images import train_clusters, train_omniglot
+
+# As the command line sets it; read when the device is first used.
+os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 METHODS = {
     "two_pairs": "gumbel",

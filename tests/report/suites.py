@@ -5,6 +5,7 @@ import numpy as np
 from allotment._progress import Floats
 from allotment.records import RunRecord
 from allotment.report import Expectation, ExpectedRow
+from allotment.tasks._omniglot import ALPHABETS as ALPHABETS
 from tests.records.made_up import a_header, a_record, an_evaluation, an_outcome
 
 SUPERCLASSES = (
@@ -37,28 +38,6 @@ CLUSTER_TASKS = (
 )
 FAMILIES = ("CIFAR-100",) * 20 + ("MNIST",) * 10 + ("Fashion-MNIST",) * 10
 
-ALPHABETS = (
-    "Gujarati",
-    "Sylheti",
-    "Arcadian",
-    "Tibetan",
-    "Old_Church_Slavonic_(Cyrillic)",
-    "Angelic",
-    "Malay_(Jawi_-_Arabic)",
-    "Sanskrit",
-    "Cyrillic",
-    "Anglo-Saxon_Futhorc",
-    "Syriac_(Estrangelo)",
-    "Ge_ez",
-    "Japanese_(katakana)",
-    "Keble",
-    "Manipuri",
-    "Alphabet_of_the_Magi",
-    "Gurmukhi",
-    "Korean",
-    "Early_Aramaic",
-    "Atemayar_Qelisayer",
-)
 KINDS = (
     "conv3x3",
     "conv5x5",

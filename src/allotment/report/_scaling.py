@@ -29,7 +29,8 @@ def scaling_text(path: Path) -> str:
     )
     lines = [
         "**How a step grows**: `python benchmarks/scaling.py`, the 4-MNISTs network with one thing "
-        "varied and the others at 4 tasks, 4 components in a layer and 1 run",
+        "varied and the others at 4 tasks, 4 components in a layer and 1 run; the fastest of three "
+        "blocks of ten rounds, measured once",
         f"Machine: {processor}; device: {found.device}; commit: {found.short_commit}",
     ]
     table = Table(head=("Varied", "ms of a step of all runs (at this number)"), rows=rows)

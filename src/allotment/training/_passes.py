@@ -18,8 +18,9 @@ from ._precision import rounded, widened
 from ._replicas import Replicas
 from ._run import Run
 
-# A pass of one run with so many floating-point operations fills a device, so that runs gain nothing
-# from being batched; as groups of one convolution they even lose. Such runs go side by side.
+# Runs whose pass has so many floating-point operations go side by side in place of being batched,
+# where each would be a group of one convolution. On a GPU, six runs of the clusters network (0.4
+# thousand million) took 0.8 of the time when batched. Omniglot's (130) were not tried so.
 LARGE = 1_000_000_000
 
 
