@@ -5,7 +5,6 @@ Both make the same draws, so the losses differ by rounding alone, which training
 
 import argparse
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import torch
@@ -28,7 +27,7 @@ def losses(name: str, precision: str, device: torch.device, *, capture: bool) ->
     tasks = made_up_tasks(name)
     method = experiment.method(METHODS[name])
     outputs = {task.name: task.n_outputs for task in tasks}
-    settings = replace(experiment.training, budget=method.budget)
+    settings = method.settings(experiment.training)
     runs = [
         Run(experiment.build_network(method, outputs, seed), tasks, seed, settings)
         for seed in range(2)

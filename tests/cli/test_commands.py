@@ -33,7 +33,9 @@ def test_the_list_names_every_experiment_method_and_data_set(allotment: Command)
     answer = allotment("list")
     assert answer.status == 0
     for experiment in EXPERIMENTS.values():
-        (line,) = [line for line in answer.out.splitlines() if line.startswith(experiment.name)]
+        (line,) = [
+            line for line in answer.out.splitlines() if line.startswith(f"{experiment.name} ")
+        ]
         assert all(method.name in line for method in experiment.methods)
         assert all(name in line for name in experiment.data or ("none to download",))
 
@@ -55,6 +57,15 @@ def test_output_that_nobody_watches_comes_line_by_line(allotment: Command) -> No
     rounds = [line.split()[1] for line in answer.out.splitlines() if line.startswith("  round")]
     assert rounds == ["10/20", "20/20"]
     assert "Gumbel-Matrix (2 runs)" in answer.out
+
+
+def test_slow_runs_leave_a_line_before_their_next_tenth(
+    allotment: Command, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr("allotment.cli._display.PAUSE", 0.0)
+    answer = allotment(*RUN, "--method", "gumbel", "--runs", "1", "--rounds", "400")
+    rounds = [line.split()[1] for line in answer.out.splitlines() if line.startswith("  round")]
+    assert rounds == [f"{done}/400" for done in range(10, 401, 10)]
 
 
 def test_options_reach_the_runs(allotment: Command) -> None:

@@ -33,6 +33,21 @@ def test_fixed_methods_share_a_program_and_learnt_ones_another(tmp_path: Path) -
     assert [run.settings.budget for run in found[1].runs] == [None, None, 0.75, 0.75]
 
 
+def test_settings_that_a_program_has_once_give_a_method_one_of_its_own(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path, "digits")
+    changes: dict[str, dict[str, Any]] = {"gumbel": {"decay": "cosine"}, "gumbel_budget": {}}
+    methods = tuple(
+        replace(launch.experiment.method(name), training=own) for name, own in changes.items()
+    )
+    found = list(cohorts(replace(launch, methods=methods)))
+    assert [cohort.headers[0].method for cohort in found] == ["gumbel", "gumbel_budget"]
+    assert [cohort.runs[0].settings.decay for cohort in found] == ["cosine", "none"]
+    assert {len(cohort.runs) for cohort in found} == {2}
+    for cohort in found:
+        for run, header in zip(cohort.runs, cohort.headers, strict=True):
+            assert header.settings["training"]["decay"] == run.settings.decay
+
+
 def test_each_condition_has_tasks_of_its_own(tmp_path: Path) -> None:
     found = list(cohorts(a_launch(tmp_path, "transfer")))
     assert [cohort.headers[0].condition for cohort in found] == ["rho=0", "rho=1"]

@@ -4,7 +4,13 @@ from typing import Any
 
 from pytest import mark, raises
 
-from allotment.experiments import EXPERIMENTS, GumbelSettings, SharedBottomSettings, overridden
+from allotment.experiments import (
+    EXPERIMENTS,
+    GumbelSettings,
+    SharedBottomSettings,
+    check_free,
+    overridden,
+)
 
 TWO_PAIRS = EXPERIMENTS["two_pairs"]
 
@@ -68,6 +74,17 @@ def test_an_allocation_s_setting_changes_the_methods_that_have_it() -> None:
     assert changed.method("no_sharing") == TWO_PAIRS.method("no_sharing")
     assert changed.method("shared_bottom").allocation == SharedBottomSettings(reduce="sum")
     assert changed.method("gumbel").allocation == GumbelSettings(p_init=0.9)
+
+
+def test_what_a_method_declares_for_itself_cannot_be_changed_for_all() -> None:
+    digits = EXPERIMENTS["digits"]
+    gumbel, with_budget = digits.method("gumbel"), digits.method("gumbel_budget")
+    changed = overridden(digits, ["budget=0.5", "batch_size=8"])
+    check_free(digits, changed, [gumbel])
+    assert gumbel.settings(changed.training).budget == 0.5
+    with raises(ValueError, match=r"Found the method 'gumbel_budget' with `budget = 0.75`"):
+        check_free(digits, changed, [gumbel, with_budget])
+    check_free(digits, overridden(digits, ["batch_size=8"]), [gumbel, with_budget])
 
 
 def test_the_last_of_several_settings_counts() -> None:

@@ -16,8 +16,10 @@ from allotment.tasks import Task
 from tests.tasks.made_up import drawings, grey_images, photographs
 
 # Recording a step of a deep network takes ten times as long as these few rounds.
+OMNIGLOT = {"batch_size": 2, "evaluate_every": 10, "capture": False}
 LARGE = {
-    "omniglot": {"batch_size": 2, "evaluate_every": 10, "capture": False},
+    "omniglot": OMNIGLOT,
+    "omniglot_tuned": OMNIGLOT,
     "clusters": {"batch_size": 2, "capture": False},
 }
 ONE_IN = 10  # of the tasks of a large experiment

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from pytest import approx
 
 from allotment.report._differences import difference_table
@@ -24,6 +26,17 @@ def test_pairs_without_a_learnt_method_are_left_out_where_there_is_one() -> None
     assert table is not None
     assert all("Gumbel-Matrix" in row[0] for row in table.rows)
     assert len(table.rows) == 2
+
+
+def test_where_there_is_a_baseline_each_method_is_compared_with_it_alone() -> None:
+    methods = ("gumbel", "no_sharing", "shared_bottom")
+    found = [run for method in methods for run in runs(method, [1.0, 2.0])]
+    table = difference_table(section(found, replace(TWO_PAIRS, baseline="no_sharing")))
+    assert table is not None
+    assert {row[0] for row in table.rows} == {
+        "Gumbel-Matrix less No sharing",
+        "Shared bottom less No sharing",
+    }
 
 
 def test_one_seed_gives_no_comparison() -> None:

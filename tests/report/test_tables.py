@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from allotment.report import markdown_table, result_table
 from tests.records.made_up import accuracy_run, failed_run, loss_run
 from tests.report.expected import MNIST, TWO_PAIRS, runs
@@ -12,6 +14,13 @@ def test_every_expected_row_is_there_without_any_run() -> None:
     text = markdown_table(result_table([], MNIST))
     assert row_of("Shared bottom", text) == "| Shared bottom | 95.7 ± 0.5 | not run | – | – | – |"
     assert row_of("Gumbel-Matrix", text) == "| Gumbel-Matrix | 96.8 ± 0.2 | not run | – | – | – |"
+
+
+def test_numbers_published_elsewhere_have_rows_of_their_own_below() -> None:
+    expectation = replace(MNIST, elsewhere={"Single task": "39.19 ± 0.50"})
+    table = result_table([], expectation)
+    assert table.rows[:-1] == result_table([], MNIST).rows
+    assert table.rows[-1] == ("Single task", "39.19 ± 0.50", "–", "–", "–", "–")
 
 
 def test_a_row_has_our_value_with_its_spread_and_its_interval() -> None:

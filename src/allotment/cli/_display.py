@@ -18,6 +18,7 @@ from ..experiments import Cohort
 from ..training import Progress as TrainingProgress
 
 N_LINES = 10  # for each program, when nobody watches live
+PAUSE = 60.0  # seconds after which there is a line in any case
 
 
 class Display:
@@ -39,6 +40,7 @@ class Display:
         self._cohort: Cohort | None = None
         self._started = 0.0
         self._first = 0
+        self._told = 0.0
         self._lines = 0
         self._open = float("nan")
 
@@ -67,15 +69,16 @@ class Display:
             self._bars.update(
                 self._task, completed=progress.round, loss=loss, open=f"{self._open:.0%}"
             )
-        elif progress.outcomes is None and progress.round * N_LINES >= n_rounds * self._lines:
-            self._line(cohort, progress.round, n_rounds, loss)
+        elif progress.outcomes is None and self._is_time(progress.round, n_rounds):
+            self._line(progress.round, n_rounds, loss)
 
     def say(self, text: str) -> None:
         """Prints a sentence above the bar."""
         self._bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     def _begin(self, cohort: Cohort, done: int, n_rounds: int) -> None:
-        self._cohort, self._started, self._lines = cohort, time.perf_counter(), 1
+        self._cohort, self._lines = cohort, 1
+        self._started = self._told = time.perf_counter()
         self._first = done  # rounds that were done before anything was timed
         n_runs = len(cohort.runs)
         text = f"{cohort.label} ({n_runs} {'run' if n_runs == 1 else 'runs'})"
@@ -85,10 +88,13 @@ class Display:
                 self._bars.remove_task(self._task)
             self._task = self._bars.add_task("", total=n_rounds, completed=done, loss="-", open="-")
 
-    def _line(self, cohort: Cohort, done: int, n_rounds: int, loss: str) -> None:
-        self._lines = done * N_LINES // n_rounds + 1
+    def _is_time(self, done: int, n_rounds: int) -> bool:
+        return done * N_LINES >= n_rounds * self._lines or time.perf_counter() > self._told + PAUSE
+
+    def _line(self, done: int, n_rounds: int, loss: str) -> None:
+        self._lines, self._told = done * N_LINES // n_rounds + 1, time.perf_counter()
         n_timed = max(1, done - self._first)
-        left = (time.perf_counter() - self._started) / n_timed * (n_rounds - done)
+        left = (self._told - self._started) / n_timed * (n_rounds - done)
         self._console.print(
             f"  round {done}/{n_rounds}  loss {loss}  open {self._open:.0%}  {left:.0f} s left",
             highlight=False,

@@ -19,6 +19,7 @@ from ..experiments import (
     Launch,
     Stop,
     Stopped,
+    check_free,
     experiment_named,
     overridden,
     run_launch,
@@ -77,15 +78,17 @@ def _say_stopped(console: Console, launch: Launch, reason: str) -> int:
 def make_launch(options: Namespace) -> Launch:
     """Returns the launch that the options describe, or the one that they have go on."""
     chosen = settled(options)
-    experiment = experiment_named(chosen["experiment"]).on_splits(chosen.get("split", []))
-    experiment = overridden(experiment, chosen.get("set", []))
+    declared = experiment_named(chosen["experiment"]).on_splits(chosen.get("split", []))
+    experiment = overridden(declared, chosen.get("set", []))
     rounds = chosen.get("rounds", experiment.training.rounds)
     experiment = replace(experiment, training=replace(experiment.training, rounds=rounds))
     names = chosen.get("method") or [method.name for method in experiment.methods]
+    methods = tuple(experiment.method(name) for name in dict.fromkeys(names))
+    check_free(declared, experiment, methods)
     data_folder = chosen.get("data_dir")
     launch = Launch(
         experiment=experiment,
-        methods=tuple(experiment.method(name) for name in dict.fromkeys(names)),
+        methods=methods,
         out=options.resume or options.out or Path("runs") / experiment.name,
         n_runs=chosen.get("runs", experiment.n_runs),
         first_seed=chosen.get("first_seed", 0),

@@ -2,7 +2,7 @@
 
 >>> from allotment.experiments import EXPERIMENTS
 >>> list(EXPERIMENTS)
-['transfer', 'two_pairs', 'digits', 'mnist', 'omniglot', 'clusters']
+['transfer', 'two_pairs', 'digits', 'mnist', 'omniglot', 'omniglot_tuned', 'clusters']
 >>> [method.name for method in EXPERIMENTS["two_pairs"].methods]
 ['no_sharing', 'shared_bottom', 'gumbel']
 """
@@ -19,6 +19,7 @@ from ._methods import GumbelSettings as GumbelSettings
 from ._methods import Method as Method
 from ._methods import NoSharingSettings as NoSharingSettings
 from ._methods import SharedBottomSettings as SharedBottomSettings
+from ._overrides import check_free as check_free
 from ._overrides import overridden as overridden
 from ._registry import EXPERIMENTS as EXPERIMENTS
 from ._registry import experiment_named as experiment_named

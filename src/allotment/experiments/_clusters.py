@@ -29,7 +29,7 @@ CLUSTERS = Experiment(
             name="gumbel_budget",
             label="Gumbel-Matrix, budget 0.5",
             allocation=GumbelSettings(),
-            budget=0.5,
+            training={"budget": 0.5},
         ),
     ),
     training=TrainingSettings(

@@ -41,6 +41,8 @@ class Experiment:
     tasks_differ: bool = False  # whether each seed has tasks of its own
     network: Callable[[Allocate, Mapping[str, int]], MultiTaskNetwork]
     methods: tuple[Method, ...]
+    baseline: str = ""  # the method that others are compared with; empty: with each other
+    elsewhere: Mapping[str, str] = field(default_factory=dict)  # what others published, by name
     training: TrainingSettings
     n_runs: int
     measure: str  # "loss" or "accuracy"
@@ -114,6 +116,8 @@ class Experiment:
             structure=self.structure,
             shows=self.shows,
             shown_task=self.shown_task,
+            baseline=self.baseline,
+            elsewhere=self.elsewhere,
         )
 
     def header(

@@ -28,7 +28,7 @@ GUMBEL_BUDGET = Method(
     name="gumbel_budget",
     label="Gumbel-Matrix, budget 0.75",
     allocation=GumbelSettings(),
-    budget=0.75,
+    training={"budget": 0.75},
 )
 
 

@@ -1,7 +1,7 @@
 """From a declaration to runs."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from .._checks import check_at_least
 from .._progress import RunHeader
 from ..tasks import Task
-from ..training import ROUNDS_PER_BLOCK, Run, TrainingSettings
+from ..training import ROUNDS_PER_BLOCK, Run
 from ._experiment import Experiment, TaskChoice
 from ._methods import Method
 
@@ -62,15 +62,18 @@ def cohorts(launch: Launch) -> Iterator[Cohort]:
     """Yields the runs of a launch, those that can share a program together.
 
     Methods with a fixed allocation go through one program, and methods that learn it through
-    another: within each, only numbers differ.
+    another: within each, only numbers differ. Methods with settings of their own that a program
+    cannot hold beside others have one to themselves.
     """
     experiment = launch.experiment
     for condition in experiment.conditions:
         tasks = _tasks_by_seed(launch, condition)
-        for is_learnt in (False, True):
-            methods = [method for method in launch.methods if method.is_learnt == is_learnt]
-            if methods:
-                yield _cohort(launch, condition, methods, tasks)
+        programs: dict[Hashable, list[Method]] = {}
+        for method in sorted(launch.methods, key=lambda method: method.is_learnt):
+            common = method.settings(experiment.training).in_common()
+            programs.setdefault((method.is_learnt, common), []).append(method)
+        for methods in programs.values():
+            yield _cohort(launch, condition, methods, tasks)
 
 
 def device_name(device: str) -> str:
@@ -97,8 +100,7 @@ def _cohort(
     experiment = launch.experiment
     runs, headers = [], []
     for method in methods:
-        budget = experiment.training.budget if method.budget is None else method.budget
-        settings: TrainingSettings = replace(experiment.training, budget=budget)
+        settings = method.settings(experiment.training)
         for seed in launch.seeds:
             outputs = {task.name: task.n_outputs for task in tasks[seed]}
             network = experiment.build_network(method, outputs, seed)

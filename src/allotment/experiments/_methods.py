@@ -1,8 +1,11 @@
 """Ways of sharing, as settings, and the one place that builds them."""
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from ..network import Allocation, GumbelMatrix, NoSharing, SharedBottom
+from ..training import TrainingSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,12 +32,12 @@ AllocationSettings = SharedBottomSettings | NoSharingSettings | GumbelSettings
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
-    """One row of an experiment: a way of sharing, and what the paper printed for it."""
+    """One row of an experiment: a way of sharing and training, and what the paper printed."""
 
     name: str
     label: str
     allocation: AllocationSettings
-    budget: float | None = None
+    training: Mapping[str, Any] = field(default_factory=dict)  # where it differs from the others
     paper: dict[str, str] = field(default_factory=dict)  # by condition
     paper_distinct: str | None = None  # number of distinct embeddings as printed
 
@@ -42,6 +45,10 @@ class Method:
     def is_learnt(self) -> bool:
         """Whether the allocation is learnt."""
         return isinstance(self.allocation, GumbelSettings)
+
+    def settings(self, common: TrainingSettings) -> TrainingSettings:
+        """Returns the settings that the method trains with, given those of its experiment."""
+        return replace(common, **self.training)
 
 
 def build_allocation(settings: AllocationSettings, n_tasks: int, n_components: int) -> Allocation:

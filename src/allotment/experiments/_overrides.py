@@ -34,6 +34,18 @@ def overridden(experiment: Experiment, assignments: Sequence[str]) -> Experiment
     return experiment
 
 
+def check_free(declared: Experiment, changed: Experiment, methods: Sequence[Method]) -> None:
+    """Raises where a setting was changed of which one of the methods has a value of its own."""
+    for method in methods:
+        for field, value in method.training.items():
+            if getattr(declared.training, field) != getattr(changed.training, field):
+                raise ValueError(
+                    f"`{field}` should be changed for methods that have no value of their own. "
+                    f"Found the method {method.name!r} with `{field} = {value!r}`; others can be "
+                    "named with --method."
+                )
+
+
 def _changed(methods: tuple[Method, ...], field: str, text: str) -> tuple[Method, ...]:
     known = sorted({f.name for method in methods for f in fields(method.allocation)})
     if field not in known:

@@ -4,12 +4,20 @@ from .._checks import check_choice
 from ._clusters import CLUSTERS
 from ._experiment import Experiment
 from ._images import DIGITS, MNIST
-from ._omniglot import OMNIGLOT
+from ._omniglot import OMNIGLOT, OMNIGLOT_TUNED
 from ._synthetic import TRANSFER, TWO_PAIRS
 
 EXPERIMENTS = {
     experiment.name: experiment
-    for experiment in (TRANSFER, TWO_PAIRS, DIGITS, MNIST, OMNIGLOT, CLUSTERS)
+    for experiment in (
+        TRANSFER,
+        TWO_PAIRS,
+        DIGITS,
+        MNIST,
+        OMNIGLOT,
+        OMNIGLOT_TUNED,
+        CLUSTERS,
+    )
 }
 
 

@@ -9,21 +9,20 @@ from ._expectation import ExpectedRow
 from ._section import Section
 from ._tables import NOTHING, Table
 
-Rows = list[tuple[ExpectedRow, list[RunRecord]]]
+Row = tuple[ExpectedRow, list[RunRecord]]
+Rows = list[Row]
 
 
 def difference_table(part: Section) -> Table | None:
     """Returns the differences between methods that ran the same seeds, or None without any.
 
-    Where a method learns its allocation, only the pairs with such a method in them are shown.
+    Where the experiment has a baseline, each method is compared with it alone. Otherwise, where a
+    method learns its allocation, only the pairs with such a method in them are shown.
     """
     pairs = []
     for condition in part.conditions:
         rows: Rows = [(row, runs) for row, runs in part.rows if row.condition == condition and runs]
-        any_learnt = any(row.learnt for row, _ in rows)
-        for first, second in combinations(reversed(rows), 2):
-            if first[0].learnt or second[0].learnt or not any_learnt:
-                pairs.append((first, second))
+        pairs += _pairs(rows, part.expectation.baseline)
     shown = [cells for pair in pairs if (cells := _cells(part, *pair)) is not None]
     if not shown:
         return None
@@ -31,11 +30,19 @@ def difference_table(part: Section) -> Table | None:
     return Table(head=head, rows=tuple(shown), caption="Methods compared seed by seed")
 
 
-def _cells(
-    part: Section,
-    first: tuple[ExpectedRow, list[RunRecord]],
-    second: tuple[ExpectedRow, list[RunRecord]],
-) -> tuple[str, ...] | None:
+def _pairs(rows: Rows, baseline: str) -> list[tuple[Row, Row]]:
+    if baseline:
+        bases = [row for row in rows if row[0].method == baseline]
+        return [(row, base) for base in bases for row in rows if row is not base]
+    any_learnt = any(row.learnt for row, _ in rows)
+    return [
+        (first, second)
+        for first, second in combinations(reversed(rows), 2)
+        if first[0].learnt or second[0].learnt or not any_learnt
+    ]
+
+
+def _cells(part: Section, first: Row, second: Row) -> tuple[str, ...] | None:
     found = paired_difference(first[1], second[1])
     if found.n < 2:
         return None

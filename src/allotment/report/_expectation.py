@@ -1,6 +1,7 @@
 """What the paper printed, as the report is told it."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from allotment._checks import check_choice
 from allotment.analysis import Estimate
@@ -37,6 +38,8 @@ class Expectation:
     structure: str = "the families of tasks"  # what there is to be found in the allocation
     window: int = 100  # rounds that a loss curve is smoothed over
     shown_task: str = ""  # whose gates are drawn over time; empty: the first task
+    baseline: str = ""  # the method that others are compared with; empty: with each other
+    elsewhere: Mapping[str, str] = field(default_factory=dict)  # what others published, by name
 
     def __post_init__(self) -> None:
         check_choice("shows", self.shows, ("measure", "error"))

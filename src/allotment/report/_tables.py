@@ -32,6 +32,8 @@ def result_table(records: Sequence[RunRecord], expectation: Expectation) -> Tabl
 def section_table(part: Section) -> Table:
     """Returns the table of a section, without the columns that have nothing to say."""
     columns = [_cells(part, row, runs) for row, runs in part.rows]
+    for label, value in part.expectation.elsewhere.items():
+        columns.append(dict.fromkeys(columns[0], NOTHING) | {"Method": label, "Paper": value})
     found = f"Found {part.expectation.structure}"
     optional = {"Condition", _VALIDATION, "Median", found, _AS_CLUSTERS, _UNIFORM, "Collapsed"}
     head = [

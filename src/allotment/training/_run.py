@@ -1,7 +1,7 @@
 """What one run trains."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from torch import nn
 
@@ -51,7 +51,7 @@ def check_alike(runs: Sequence[Run]) -> None:
     """Raises unless runs can go through one program: equal settings but for the budget."""
     if not runs:
         raise ValueError("`runs` should hold at least one run. Found none.")
-    common = {replace(run.settings, budget=None, budget_weight=1.0) for run in runs}
+    common = {run.settings.in_common() for run in runs}
     if len(common) != 1:
         raise ValueError(
             "Runs that train together should have equal settings, but for `budget` and "

@@ -1,6 +1,6 @@
 """How to train, in one place."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from .._checks import check_at_least, check_choice, check_fraction, check_positive
 from ._precision import PRECISIONS
@@ -69,3 +69,7 @@ class TrainingSettings:
                     f"`evaluate_every` should be a multiple of {ROUNDS_PER_BLOCK}. "
                     f"Found `evaluate_every = {self.evaluate_every}`."
                 )
+
+    def in_common(self) -> "TrainingSettings":
+        """Returns the settings without what may differ between runs that train as one program."""
+        return replace(self, budget=None, budget_weight=1.0)
