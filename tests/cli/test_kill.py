@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import torch
 from pytest import mark, param
 
 from tests.cli.processes import ended, started
@@ -16,6 +17,9 @@ from tests.experiments.test_running import records_in
 # one. Learnt and fixed gates, fresh samples and stored data, with and without a choice of the best.
 PAIRS = ("two_pairs", "--runs", "2", "--rounds", "500", "--checkpoint-every", "10")
 DIGITS = ("digits", "--runs", "2", "--rounds", "300", "--checkpoint-every", "10")
+ON_CPU = ("--device", "cpu")
+ON_GPU = ("--device", "cuda", "--deterministic")
+needs_gpu = mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 
 
 def records_without_commands(out: Path) -> dict[str, Any]:
@@ -84,8 +88,15 @@ def kill_in_training(process: "subprocess.Popen[str]", trial: Path, moments: ran
     return process.wait() != 0
 
 
-def test_a_few_kills_change_nothing(tmp_path: Path) -> None:
-    options = (*PAIRS, "--method", "gumbel")
+@mark.parametrize(
+    "options",
+    [
+        param((*PAIRS, "--method", "gumbel", *ON_CPU), id="two_pairs on a CPU"),
+        param((*PAIRS, "--method", "gumbel", *ON_GPU), id="two_pairs on a GPU", marks=needs_gpu),
+        param((*DIGITS, "--method", "gumbel", *ON_GPU), id="digits on a GPU", marks=needs_gpu),
+    ],
+)
+def test_a_few_kills_change_nothing(options: tuple[str, ...], tmp_path: Path) -> None:
     process = started(tmp_path, "run", *options, "--out", "whole")
     assert ended(process)[1] == ""
     moments, said = random.Random(0), ""
@@ -103,6 +114,8 @@ def test_a_few_kills_change_nothing(tmp_path: Path) -> None:
 
 
 @mark.slow
-@mark.parametrize("options", [param(PAIRS, id="two_pairs"), param(DIGITS, id="digits")])
+@mark.parametrize(
+    "options", [param((*PAIRS, *ON_CPU), id="two_pairs"), param((*DIGITS, *ON_CPU), id="digits")]
+)
 def test_many_kills_change_nothing(options: tuple[str, ...], tmp_path: Path) -> None:
     assert_killing_changes_nothing(tmp_path, options, n_kills=30, seed=1)
