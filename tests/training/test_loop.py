@@ -1,20 +1,16 @@
-"""The loop: runs together and alone, seeds, failures, and what it tells on the way."""
+"""The loop: runs together and alone, seeds, and what it tells on the way."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import torch
 from numpy.testing import assert_allclose
-from pytest import MonkeyPatch, mark, param, raises
-from torch import Tensor, nn
-from torch.testing import assert_close
+from pytest import MonkeyPatch, mark, param
+from torch import nn
 
-from allotment._progress import Outcome
-from allotment._streams import stream_seed
 from allotment.network import (
     Allocation,
-    Annealing,
     FixedMatrix,
     GumbelMatrix,
     MultiTaskNetwork,
@@ -22,7 +18,7 @@ from allotment.network import (
     SharedBottom,
 )
 from allotment.tasks import Task
-from allotment.training import Run, TrainingSettings
+from allotment.training import Run
 
 from .reference import plainly_trained
 from .toy import (
@@ -31,6 +27,7 @@ from .toy import (
     Line,
     a_network,
     a_run,
+    assert_same_end,
     classes,
     lines,
     n_different,
@@ -100,21 +97,6 @@ BATCH_NORM = param(
     of_batch_norms,
     id="batch normalisation",
 )
-
-
-def assert_same_end(a: Outcome, b: Outcome, *, atol: float = 1e-9) -> None:
-    """Asserts that two runs ended alike, up to rounding."""
-    for name, value in b.weights.items():
-        assert_close(a.weights[name], value, rtol=0, atol=atol, msg=f"{name}: {{}}".format)
-    assert_allclose(a.final_loss, b.final_loss, atol=atol)
-    assert_allclose(a.probabilities, b.probabilities, atol=atol)
-    assert_allclose(a.matrix, b.matrix)
-    assert a.best_round == b.best_round
-    assert a.failed_step == b.failed_step
-    for one, other in ((a.validation, b.validation), (a.test, b.test)):
-        assert (one is None) == (other is None)
-        if one is not None and other is not None:
-            assert_allclose(one.losses, other.losses, atol=atol)
 
 
 @mark.usefixtures("double")
@@ -195,62 +177,6 @@ def test_a_network_in_evaluation_mode_is_trained_all_the_same() -> None:
     assert n_different(weights_of(run), expected) == 0
 
 
-class Poisoned(Line):
-    """A line whose labels in one round of a run are not numbers."""
-
-    def __init__(self, task: int, *, seed: int, round: int, value: float) -> None:
-        super().__init__(task)
-        self.round, self.value = round, value
-        self.poisoned = stream_seed(seed, f"samples/{task}", round // 10)
-
-    def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        is_poisoned = generator.initial_seed() == self.poisoned
-        x, y = super().draw(n, generator)
-        if is_poisoned:
-            y.view(10, -1)[self.round % 10] = self.value
-        return x, y
-
-
-def poisoned_run(seed: int, round: int, value: float, settings: TrainingSettings) -> Run:
-    tasks = [lines()[0], Task("line 1", Poisoned(1, seed=seed, round=round, value=value))]
-    return a_run(seed, settings, tasks=tasks)
-
-
-@mark.usefixtures("double")
-@mark.parametrize(("value", "round"), [(float("nan"), 0), (float("nan"), 17), (float("inf"), 10)])
-def test_a_run_that_fails_is_marked_and_the_others_end_as_if_alone(
-    value: float, round: int
-) -> None:
-    settings = replace(SETTINGS, rounds=20, clip_norm=1.0)
-    runs = [a_run(0, settings), poisoned_run(1, round, value, settings), a_run(2, settings)]
-    first, failed, last = outcomes_of(runs)
-    assert failed.status == "failed"
-    assert failed.failed_step is not None and failed.failed_step // 2 == round
-    assert not np.isfinite(failed.final_loss)
-    for seed, outcome in ((0, first), (2, last)):
-        assert outcome.status == "finished" and outcome.failed_step is None
-        assert_same_end(outcome, outcomes_of([a_run(seed, settings)])[0])
-
-
-def test_a_failure_is_told_in_the_block_where_it_happens() -> None:
-    settings = replace(SETTINGS, rounds=30)
-    runs = [a_run(0, settings), poisoned_run(1, 14, float("nan"), settings)]
-    told = [progress.failed for progress in progress_of(runs)]
-    assert told[0] == [None, None]
-    assert all(failed[0] is None and failed[1] in (28, 29) for failed in told[1:])
-
-
-def test_a_run_that_diverges_is_marked() -> None:
-    def build() -> MultiTaskNetwork:
-        network = a_network(SharedBottom(2, 2))
-        for parameter in network.layers[1].parameters():
-            nn.init.constant_(parameter, 1e30)
-        return network
-
-    (outcome,) = outcomes_of([a_run(build=build)])
-    assert (outcome.status, outcome.failed_step) == ("failed", 0)
-
-
 def test_progress_comes_once_a_block_and_ends_with_outcomes() -> None:
     told = progress_of([a_run(seed, replace(SETTINGS, rounds=25)) for seed in (0, 1)])
     assert [progress.round for progress in told] == [10, 20, 25, 25]
@@ -297,92 +223,3 @@ def test_a_long_run_has_no_more_points_than_a_curve_needs(monkeypatch: MonkeyPat
     told = progress_of([a_run(settings=replace(SETTINGS, rounds=70))])
     points = [progress.points[0].round for progress in told if progress.points is not None]
     assert points == [30, 60, 70]
-
-
-def of_temperature(seed: int, start: float) -> Run:
-    allocation = GumbelMatrix(2, 3, temperature=Annealing(start=start))
-    return a_run(seed, build=lambda: a_network(allocation))
-
-
-ALIKE = r"equal settings, but for `budget` and `budget_weight`\. Found 2 different ones\."
-
-
-@mark.parametrize(
-    ("runs", "message"),
-    [
-        param(list, r"`runs` should hold at least one run\. Found none\.", id="none"),
-        param(
-            lambda: [a_run(0), a_run(1, replace(SETTINGS, learning_rate=0.02))],
-            ALIKE,
-            id="learning rates",
-        ),
-        param(lambda: [a_run(0), a_run(1, replace(SETTINGS, rounds=20))], ALIKE, id="rounds"),
-        param(
-            lambda: [a_run(0), a_run(1, build=lambda: a_network(GumbelMatrix(2, 4)))],
-            r"differ in the values of their parameters and fixed allocations alone\. Found diff",
-            id="numbers of components",
-        ),
-        param(
-            lambda: [a_run(0), a_run(1, build=lambda: a_network(SharedBottom(2, 3)))],
-            r"differ in the values of their parameters and fixed allocations alone\. Found diff",
-            id="learnt and fixed gates",
-        ),
-        param(
-            lambda: [of_temperature(0, 50.0), of_temperature(1, 5.0)],
-            r"differ in the values of their parameters and fixed allocations alone\. Found diff",
-            id="temperatures",
-        ),
-    ],
-)
-def test_runs_that_cannot_go_together_are_refused(
-    runs: Callable[[], Sequence[Run]], message: str
-) -> None:
-    with raises(ValueError, match=message):
-        progress_of(runs())
-
-
-ONE_SHAPE = (
-    r"should have training examples of one shape and type, all arrays or all fresh samples\. Found"
-)
-
-
-def arrays(*shape: int, n: int = 8, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
-    return torch.zeros(n, *shape, dtype=dtype), torch.zeros(n)
-
-
-class Narrow(Line):
-    """Fresh samples with one number less."""
-
-    def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        x, y = super().draw(n, generator)
-        return x[:, 1:], y
-
-
-@mark.parametrize(
-    ("first", "second"),
-    [
-        param(arrays(N_INPUTS), arrays(N_INPUTS - 1), id="shapes"),
-        param(arrays(N_INPUTS), arrays(N_INPUTS, dtype=torch.uint8), id="types"),
-        param(arrays(N_INPUTS), (torch.zeros(8, N_INPUTS), torch.zeros(8, 2)), id="targets"),
-        param(
-            arrays(N_INPUTS),
-            (torch.zeros(8, N_INPUTS), torch.zeros(8, dtype=torch.int64)),
-            id="numbers and labels",
-        ),
-        param(arrays(N_INPUTS), Line(0), id="arrays and fresh samples"),
-        param(
-            Line(0),
-            Narrow(1),
-            id="fresh samples of different shapes",
-        ),
-    ],
-)
-def test_tasks_of_different_shapes_are_refused(first: object, second: object) -> None:
-    with raises(ValueError, match=ONE_SHAPE):
-        progress_of([a_run(tasks=[Task("a", first), Task("b", second)])])
-
-
-def test_tasks_may_have_different_numbers_of_examples() -> None:
-    tasks = [Task("a", arrays(N_INPUTS, n=5)), Task("b", arrays(N_INPUTS, n=50))]
-    (outcome,) = outcomes_of([a_run(tasks=tasks)])
-    assert outcome.status == "finished"

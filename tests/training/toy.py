@@ -3,7 +3,9 @@
 from collections.abc import Callable, Sequence
 
 import torch
+from numpy.testing import assert_allclose
 from torch import Tensor, nn
+from torch.testing import assert_close
 
 from allotment._progress import Outcome
 from allotment.network import (
@@ -145,3 +147,18 @@ def n_different(a: dict[str, Tensor], b: dict[str, Tensor]) -> int:
     """Returns the number of entries in which two states differ."""
     assert a.keys() == b.keys()
     return sum(not torch.equal(a[name], b[name]) for name in a)
+
+
+def assert_same_end(a: Outcome, b: Outcome, *, atol: float = 1e-9) -> None:
+    """Asserts that two runs ended alike, up to rounding."""
+    for name, value in b.weights.items():
+        assert_close(a.weights[name], value, rtol=0, atol=atol, msg=f"{name}: {{}}".format)
+    assert_allclose(a.final_loss, b.final_loss, atol=atol)
+    assert_allclose(a.probabilities, b.probabilities, atol=atol)
+    assert_allclose(a.matrix, b.matrix)
+    assert a.best_round == b.best_round
+    assert a.failed_step == b.failed_step
+    for one, other in ((a.validation, b.validation), (a.test, b.test)):
+        assert (one is None) == (other is None)
+        if one is not None and other is not None:
+            assert_allclose(one.losses, other.losses, atol=atol)

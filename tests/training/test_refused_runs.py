@@ -1,0 +1,103 @@
+"""Runs and tasks that cannot go through one program."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import torch
+from pytest import mark, param, raises
+from torch import Tensor
+
+from allotment.network import Annealing, GumbelMatrix, SharedBottom
+from allotment.tasks import Task
+from allotment.training import Run
+
+from .toy import N_INPUTS, SETTINGS, Line, a_network, a_run, outcomes_of, progress_of
+
+
+def of_temperature(seed: int, start: float) -> Run:
+    allocation = GumbelMatrix(2, 3, temperature=Annealing(start=start))
+    return a_run(seed, build=lambda: a_network(allocation))
+
+
+ALIKE = r"equal settings, but for `budget` and `budget_weight`\. Found 2 different ones\."
+
+
+@mark.parametrize(
+    ("runs", "message"),
+    [
+        param(list, r"`runs` should hold at least one run\. Found none\.", id="none"),
+        param(
+            lambda: [a_run(0), a_run(1, replace(SETTINGS, learning_rate=0.02))],
+            ALIKE,
+            id="learning rates",
+        ),
+        param(lambda: [a_run(0), a_run(1, replace(SETTINGS, rounds=20))], ALIKE, id="rounds"),
+        param(
+            lambda: [a_run(0), a_run(1, build=lambda: a_network(GumbelMatrix(2, 4)))],
+            r"differ in the values of their parameters and fixed allocations alone\. Found diff",
+            id="numbers of components",
+        ),
+        param(
+            lambda: [a_run(0), a_run(1, build=lambda: a_network(SharedBottom(2, 3)))],
+            r"differ in the values of their parameters and fixed allocations alone\. Found diff",
+            id="learnt and fixed gates",
+        ),
+        param(
+            lambda: [of_temperature(0, 50.0), of_temperature(1, 5.0)],
+            r"differ in the values of their parameters and fixed allocations alone\. Found diff",
+            id="temperatures",
+        ),
+    ],
+)
+def test_runs_that_cannot_go_together_are_refused(
+    runs: Callable[[], Sequence[Run]], message: str
+) -> None:
+    with raises(ValueError, match=message):
+        progress_of(runs())
+
+
+ONE_SHAPE = (
+    r"should have training examples of one shape and type, all arrays or all fresh samples\. Found"
+)
+
+
+def arrays(*shape: int, n: int = 8, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
+    return torch.zeros(n, *shape, dtype=dtype), torch.zeros(n)
+
+
+class Narrow(Line):
+    """Fresh samples with one number less."""
+
+    def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        x, y = super().draw(n, generator)
+        return x[:, 1:], y
+
+
+@mark.parametrize(
+    ("first", "second"),
+    [
+        param(arrays(N_INPUTS), arrays(N_INPUTS - 1), id="shapes"),
+        param(arrays(N_INPUTS), arrays(N_INPUTS, dtype=torch.uint8), id="types"),
+        param(arrays(N_INPUTS), (torch.zeros(8, N_INPUTS), torch.zeros(8, 2)), id="targets"),
+        param(
+            arrays(N_INPUTS),
+            (torch.zeros(8, N_INPUTS), torch.zeros(8, dtype=torch.int64)),
+            id="numbers and labels",
+        ),
+        param(arrays(N_INPUTS), Line(0), id="arrays and fresh samples"),
+        param(
+            Line(0),
+            Narrow(1),
+            id="fresh samples of different shapes",
+        ),
+    ],
+)
+def test_tasks_of_different_shapes_are_refused(first: object, second: object) -> None:
+    with raises(ValueError, match=ONE_SHAPE):
+        progress_of([a_run(tasks=[Task("a", first), Task("b", second)])])
+
+
+def test_tasks_may_have_different_numbers_of_examples() -> None:
+    tasks = [Task("a", arrays(N_INPUTS, n=5)), Task("b", arrays(N_INPUTS, n=50))]
+    (outcome,) = outcomes_of([a_run(tasks=tasks)])
+    assert outcome.status == "finished"
