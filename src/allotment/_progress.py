@@ -63,7 +63,7 @@ class Outcome:
     """How one run ended."""
 
     status: str  # "finished" or "failed"
-    failed_step: int | None  # the optimizer step whose loss was not finite
+    failed_step: int | None  # the task batch, counted from 0, whose loss was not finite
     rounds: int  # rounds done
     seconds: float  # wall-clock time of the program this run was part of
     n_together: int  # runs in that program

@@ -32,7 +32,8 @@ def stream(seed: int, use: str, block: int = 0) -> torch.Generator:
 
 @contextmanager
 def torch_stream(seed: int, use: str, block: int = 0) -> Iterator[None]:
-    """Lets torch's own generator stand at the start of a stream, and puts it back after."""
-    with torch.random.fork_rng(devices=[]):
+    """Lets torch's own generators stand at the start of a stream, and puts them back after."""
+    on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
+    with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_gpu else []):
         torch.manual_seed(stream_seed(seed, use, block))
         yield

@@ -1,33 +1,83 @@
 """The plain loops of the benchmarks train what the experiments declare."""
 
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import torch
 from pytest import CaptureFixture, MonkeyPatch, approx, mark
 from torch import nn
+from torch.testing import assert_close
 
 from allotment.experiments import EXPERIMENTS
 from allotment.report import SpeedRecord, read_speed, speed_table
 from benchmarks import contestants, floor, scaling, speed
-from benchmarks.reference import MnistNetwork, PairsNetwork, train_mnist, train_two_pairs
+from benchmarks.reference import (
+    MnistNetwork,
+    ModularLayer,
+    PairsNetwork,
+    train_mnist,
+    train_two_pairs,
+)
+from benchmarks.reference_images import ImageNetwork, clusters_components, omniglot_components
+
+
+def omniglot_reference(widths: list[int], p_init: float) -> ImageNetwork:
+    layers = [omniglot_components(stride) for stride in (2, 2, 1, 2, 2, 1, 2, 1)]
+    return ImageNetwork((1, 48), layers, widths, p_init)
+
+
+def clusters_reference(widths: list[int], p_init: float) -> ImageNetwork:
+    return ImageNetwork((3, 8), [clusters_components() for _ in range(3)], widths, p_init)
 
 
 def shapes(network: nn.Module) -> Counter[tuple[int, ...]]:
     return Counter(tuple(parameter.shape) for parameter in network.parameters())
 
 
+def test_plain_networks_have_the_parameters_of_ours() -> None:
+    for name, reference, n_outputs in (
+        ("two_pairs", PairsNetwork(), 1),
+        ("mnist", MnistNetwork(), 10),
+    ):
+        experiment = EXPERIMENTS[name]
+        outputs = dict.fromkeys("abcd", n_outputs)
+        ours = experiment.build_network(experiment.method("gumbel"), outputs, seed=0)
+        assert shapes(reference) == shapes(ours), name
+
+
 @mark.parametrize(
-    ("name", "reference", "n_outputs"),
-    [("two_pairs", PairsNetwork, 1), ("mnist", MnistNetwork, 10)],
+    ("name", "reference", "shape"),
+    [
+        ("omniglot", omniglot_reference, (1, 105, 105)),
+        ("clusters", clusters_reference, (3, 32, 32)),
+    ],
 )
-def test_the_plain_network_has_the_parameters_of_ours(
-    name: str, reference: type[nn.Module], n_outputs: int
+def test_plain_networks_of_images_compute_what_ours_do(
+    name: str, reference: Callable[[list[int], float], ImageNetwork], shape: tuple[int, ...]
 ) -> None:
     experiment = EXPERIMENTS[name]
-    outputs = dict.fromkeys("abcd", n_outputs)
-    ours = experiment.build_network(experiment.method("gumbel"), outputs, seed=0)
-    assert shapes(reference()) == shapes(ours)
+    outputs = {"a": 3, "b": 5}
+    ours = experiment.build_network(experiment.methods[-1], outputs, seed=0).eval()
+    plain = reference(list(outputs.values()), 0.5).eval()
+    assert shapes(plain) == shapes(ours)
+    assert ours.heads is not None
+    pairs: list[tuple[nn.Module, nn.Module]] = [(plain.stem, ours.stem), (plain.heads, ours.heads)]
+    norms = [m for m in ours.layers if isinstance(m, nn.GroupNorm)]
+    for layer, norm, our_layer, our_norm in zip(
+        plain.layers, plain.norms, ours.modular_layers, norms, strict=True
+    ):
+        assert isinstance(layer, ModularLayer)
+        pairs += [(layer.components, our_layer.components), (norm, our_norm)]
+        nn.init.constant_(layer.logits[..., 0].detach(), 50.0)
+        nn.init.constant_(our_layer.allocation.get_parameter("logits")[..., 0].detach(), 50.0)
+    for theirs, own in pairs:
+        for p, q in zip(theirs.parameters(), own.parameters(), strict=True):
+            p.detach().copy_(q)
+    x = torch.rand(2, *shape)
+    for task in range(2):
+        with torch.no_grad():
+            assert_close(plain(x, task, 1.0), ours(x, task), rtol=1e-4, atol=1e-5)
 
 
 def test_the_plain_loops_learn() -> None:
@@ -37,7 +87,9 @@ def test_the_plain_loops_learn() -> None:
     found = [
         loss.item() for loss in train_mnist(3, images, torch.arange(20) % 10, torch.device("cpu"))
     ]
-    assert found == approx([2.3] * 3, rel=1.0)  # about log 10: nothing is learnt in three rounds
+    # About log 10: nothing is learnt in three rounds. A round has 64 examples on a fresh network,
+    # whose mean loss was between 2.2 and 2.5 for twenty seeds.
+    assert found == approx([2.35] * 3, abs=0.35)
 
 
 @mark.parametrize("name", ["two_pairs", "mnist"])

@@ -79,12 +79,12 @@ def test_an_allocation_s_setting_changes_the_methods_that_have_it() -> None:
 def test_what_a_method_declares_for_itself_cannot_be_changed_for_all() -> None:
     digits = EXPERIMENTS["digits"]
     gumbel, with_budget = digits.method("gumbel"), digits.method("gumbel_budget")
-    changed = overridden(digits, ["budget=0.5", "batch_size=8"])
-    check_free(digits, changed, [gumbel])
-    assert gumbel.settings(changed.training).budget == 0.5
-    with raises(ValueError, match=r"Found the method 'gumbel_budget' with `budget = 0.75`"):
-        check_free(digits, changed, [gumbel, with_budget])
-    check_free(digits, overridden(digits, ["batch_size=8"]), [gumbel, with_budget])
+    check_free(["budget=0.5"], [gumbel])
+    assert gumbel.settings(overridden(digits, ["budget=0.5"]).training).budget == 0.5
+    check_free(["batch_size=8"], [gumbel, with_budget])
+    for assignment in ("budget=0.5", "training.budget=0.5", "budget=none"):
+        with raises(ValueError, match=r"Found the method 'gumbel_budget' with `budget = 0.75`"):
+            check_free([assignment], [gumbel, with_budget])
 
 
 def test_the_last_of_several_settings_counts() -> None:

@@ -33,6 +33,7 @@ def test_every_method_of_every_experiment_leaves_a_complete_record(
         assert record.outcome.rounds == 3
         assert record.outcome.matrix.shape == (n_tasks, n_components)
         assert len(record.header.component_names) == n_components
+        assert experiment.shown_task in ("", *record.header.task_names)
         assert np.isfinite(record.losses).all()
         assert (record.outcome.test is not None) == (experiment.measure == "accuracy")
 

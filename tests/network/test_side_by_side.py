@@ -8,7 +8,7 @@ from pytest import mark, raises
 from torch import Tensor
 from torch.testing import assert_close
 
-from allotment.network import side_by_side, streams
+from allotment.network import cuda_streams, side_by_side
 
 
 def noting(calls: list[int], number: int, x: Tensor) -> Tensor:
@@ -32,12 +32,12 @@ def test_calls_may_return_pairs() -> None:
 
 
 def test_one_call_needs_no_stream() -> None:
-    with streams():
+    with cuda_streams():
         assert side_by_side([lambda: torch.ones(1)], []) == [torch.ones(1)]
 
 
 def test_after_a_capture_that_failed_calls_are_made_in_order_again() -> None:
-    with raises(KeyError), streams():
+    with raises(KeyError), cuda_streams():
         raise KeyError
     made: list[int] = []
     side_by_side([partial(noting, made, number, torch.ones(1)) for number in (1, 2)], [])
@@ -58,7 +58,7 @@ def test_in_a_captured_graph_results_are_those_of_calls_in_order() -> None:
     expected = outer()
     torch.cuda.synchronize()
     graph = torch.cuda.CUDAGraph()
-    with streams(), torch.cuda.graph(graph):
+    with cuda_streams(), torch.cuda.graph(graph):
         found = outer()
     graph.replay()
     assert_close(found, expected)

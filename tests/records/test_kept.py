@@ -92,6 +92,18 @@ def test_runs_with_other_settings_are_refused_and_nothing_is_written(tmp_path: P
     assert len(list(tmp_path.rglob("*.json"))) == 1
 
 
+def test_runs_from_before_a_setting_could_be_chosen_count_as_its_default(tmp_path: Path) -> None:
+    keep([loss_run(1.0, 0, settings={"training": {"rounds": 5}})], tmp_path)
+    later = {"training": {"rounds": 5, "decay": "none"}}
+    with pytest.raises(RecordError, match=r"seed 1 with its own `settings`"):
+        keep([loss_run(1.0, 1, settings=later)], tmp_path)
+    keep([loss_run(1.0, 1, settings=later)], tmp_path, defaults={"decay": "none", "rounds": 1})
+    assert [run.header.settings for run in read_kept(tmp_path)] == [later, later]
+    other = {"training": {"rounds": 5, "decay": "cosine"}}
+    with pytest.raises(RecordError, match=r"seed 2 with its own `settings`"):
+        keep([loss_run(1.0, 2, settings=other)], tmp_path, defaults={"decay": "none"})
+
+
 def test_a_failed_run_is_kept_as_failed(tmp_path: Path) -> None:
     keep([failed_run()], tmp_path)
     (kept,) = read_kept(tmp_path)

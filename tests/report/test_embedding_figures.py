@@ -111,9 +111,9 @@ def test_without_families_like_tasks_stand_together_in_the_similarity() -> None:
     axes = similarity_map(alphabets_run()).axes[0]
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert sorted(names) == sorted(ALPHABETS)
-    assert abs(names.index("Gujarati") - names.index("Syriac_(Estrangelo)")) == 1  # one row
+    assert abs(names.index("Gujarati") - names.index("Syriac (Estrangelo)")) == 1  # one row
     picture = np.asarray(axes.images[0].get_array())
-    assert picture[names.index("Gujarati"), names.index("Syriac_(Estrangelo)")] == 1.0
+    assert picture[names.index("Gujarati"), names.index("Syriac (Estrangelo)")] == 1.0
 
 
 def test_tasks_with_one_embedding_are_one_point() -> None:
@@ -128,10 +128,10 @@ def test_a_method_of_many_tasks_has_all_figures_and_the_gates_of_the_task_asked_
         "error",
         *(f"gumbel-{name}" for name in ("allocation", "similarity", "tree", "plane", "gates")),
     ]
-    assert "task Syriac_(Estrangelo)" in found[-1].caption
+    assert "task Syriac (Estrangelo)" in found[-1].caption
     record = alphabets_run(1)  # the median
     drawn = np.asarray(found[-1].draw().axes[7].get_lines()[5].get_ydata(), dtype=float)
-    task = ALPHABETS.index("Syriac_(Estrangelo)")
+    task = ALPHABETS.index("Syriac (Estrangelo)")
     np.testing.assert_allclose(drawn, record.snapshots.probabilities[:, task, 7 * 7 + 5])
 
 

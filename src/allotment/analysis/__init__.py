@@ -1,7 +1,7 @@
 """Numbers from records: means with their spread, which tasks belong together, methods compared.
 
-Everything here is a function from runs, or from arrays they hold, to a value; nothing needs torch,
-the device or the data that the runs were made with.
+Everything here is a function from runs, or from arrays they hold, to a value; nothing needs the
+device or the data that the runs were made with.
 
 >>> import numpy as np
 >>> without, with_budget = estimate([96.6, 96.8, 97.0]), estimate([96.3, 96.4, 96.5])

@@ -1,11 +1,13 @@
 """The commands that turn records into pages."""
 
 from argparse import Namespace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..experiments import EXPERIMENTS
 from ..records import RecordError, RunRecord, keep, read_kept, read_runs, unfinished_runs
+from ..training import TrainingSettings
 
 if TYPE_CHECKING:
     from ..report import Expectation
@@ -37,7 +39,8 @@ def write_page(runs: Path, page: Path) -> None:
 def keep_runs(options: Namespace) -> int:
     """Adds finished runs to the kept results."""
     for folder in options.runs:
-        for path in keep(read_records(folder), options.results):
+        defaults = asdict(TrainingSettings())
+        for path in keep(read_records(folder), options.results, defaults):
             print(f"Kept: {path}")
     return 0
 

@@ -78,13 +78,13 @@ def _say_stopped(console: Console, launch: Launch, reason: str) -> int:
 def make_launch(options: Namespace) -> Launch:
     """Returns the launch that the options describe, or the one that they have go on."""
     chosen = settled(options)
-    declared = experiment_named(chosen["experiment"]).on_splits(chosen.get("split", []))
-    experiment = overridden(declared, chosen.get("set", []))
+    experiment = experiment_named(chosen["experiment"]).on_splits(chosen.get("split", []))
+    experiment = overridden(experiment, chosen.get("set", []))
     rounds = chosen.get("rounds", experiment.training.rounds)
     experiment = replace(experiment, training=replace(experiment.training, rounds=rounds))
     names = chosen.get("method") or [method.name for method in experiment.methods]
     methods = tuple(experiment.method(name) for name in dict.fromkeys(names))
-    check_free(declared, experiment, methods)
+    check_free(chosen.get("set", []), methods)
     data_folder = chosen.get("data_dir")
     launch = Launch(
         experiment=experiment,

@@ -55,7 +55,7 @@ OMNIGLOT = Experiment(
     measure="accuracy",
     measure_label="Test error",
     shows="error",
-    shown_task="Syriac_(Estrangelo)",
+    shown_task="Syriac (Estrangelo)",
     # Of the paper's Table II; nothing says which split they used.
     elsewhere={
         "Single task (Meyerson and Miikkulainen, 2018)": "39.19 ± 0.50 (validation 36.41 ± 0.53)",
@@ -81,13 +81,20 @@ OMNIGLOT_TUNED = replace(
     splits={},
     methods=(
         Method(name="joint", label="Joint steps", allocation=LEARNT),
-        Method(name="decay", label="and cosine decay", allocation=LEARNT, training=DECAY),
-        Method(name="average", label="and averaged weights", allocation=LEARNT, training=AVERAGE),
-        Method(name="moved", label="and moved drawings", allocation=LEARNT, training=MOVED),
-        Method(name="all", label="and all three", allocation=LEARNT, training=ALL),
+        Method(name="decay", label="Joint steps + cosine decay", allocation=LEARNT, training=DECAY),
+        Method(
+            name="average",
+            label="Joint steps + averaged weights",
+            allocation=LEARNT,
+            training=AVERAGE,
+        ),
+        Method(
+            name="moved", label="Joint steps + moved drawings", allocation=LEARNT, training=MOVED
+        ),
+        Method(name="all", label="Joint steps + all three", allocation=LEARNT, training=ALL),
         Method(
             name="all_shared",
-            label="and all three, shared bottom",
+            label="Shared bottom, joint steps + all three",
             allocation=SharedBottomSettings(),
             training=ALL,
         ),

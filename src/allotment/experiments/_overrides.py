@@ -34,13 +34,14 @@ def overridden(experiment: Experiment, assignments: Sequence[str]) -> Experiment
     return experiment
 
 
-def check_free(declared: Experiment, changed: Experiment, methods: Sequence[Method]) -> None:
-    """Raises where a setting was changed of which one of the methods has a value of its own."""
+def check_free(assignments: Sequence[str], methods: Sequence[Method]) -> None:
+    """Raises where a setting is given of which one of the methods has a value of its own."""
+    given = {assignment.partition("=")[0].removeprefix("training.") for assignment in assignments}
     for method in methods:
         for field, value in method.training.items():
-            if getattr(declared.training, field) != getattr(changed.training, field):
+            if field in given:
                 raise ValueError(
-                    f"`{field}` should be changed for methods that have no value of their own. "
+                    f"`{field}` should be given for methods that have no value of their own. "
                     f"Found the method {method.name!r} with `{field} = {value!r}`; others can be "
                     "named with --method."
                 )

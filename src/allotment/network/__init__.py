@@ -18,6 +18,7 @@ tensor([[1., 1.],
 from ._annealing import Annealing as Annealing
 from ._conv_norm import ConvNormReLU as ConvNormReLU
 from ._conv_norm import NormReLU as NormReLU
+from ._fused import plain_operations as plain_operations
 from ._heads import HeadTable as HeadTable
 from ._initial import glorot_ as glorot_
 from ._kinds import same_kind as same_kind
@@ -42,8 +43,8 @@ from ._penalties import entropy_penalty as entropy_penalty
 from ._same_padding import SameAvgPool2d as SameAvgPool2d
 from ._same_padding import SameConv2d as SameConv2d
 from ._same_padding import SameMaxPool2d as SameMaxPool2d
+from ._side_by_side import cuda_streams as cuda_streams
 from ._side_by_side import side_by_side as side_by_side
-from ._side_by_side import streams as streams
 from .allocation import Allocation as Allocation
 from .allocation import FixedMatrix as FixedMatrix
 from .allocation import GumbelMatrix as GumbelMatrix

@@ -27,7 +27,7 @@ def _stream(number: int) -> torch.cuda.Stream:
 
 
 @contextmanager
-def streams() -> Iterator[None]:
+def cuda_streams() -> Iterator[None]:
     """Lets `side_by_side` use streams; to be held around the capture of a CUDA graph.
 
     Memory is reused stream by stream, so tensors that cross from one to another are kept until
@@ -41,7 +41,7 @@ def streams() -> Iterator[None]:
 
 
 def side_by_side(calls: Sequence[Callable[[], Result]], shared: Sequence[Tensor]) -> list[Result]:
-    """Returns what each call returns; within `streams` each has a stream of its own.
+    """Returns what each call returns; within `cuda_streams` each has a stream of its own.
 
     ``shared`` are the tensors that the calls read and that do not outlive them. Calls inside calls
     divide the streams among them; where too few are left, they go one after another.
@@ -56,9 +56,11 @@ def side_by_side(calls: Sequence[Callable[[], Result]], shared: Sequence[Tensor]
         own = free[index * share : (index + 1) * share]
         token = _free.set(own[1:])
         _stream(own[0]).wait_stream(main)
-        with torch.cuda.stream(_stream(own[0])):
-            results.append(call())
-        _free.reset(token)
+        try:
+            with torch.cuda.stream(_stream(own[0])):
+                results.append(call())
+        finally:
+            _free.reset(token)
     for index in range(len(calls)):
         main.wait_stream(_stream(free[index * share]))
     kept += [tensor.detach() for tensor in (*shared, *_tensors(results))]

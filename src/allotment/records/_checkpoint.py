@@ -7,6 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from safetensors.torch import load, save
+
 from allotment._progress import TrainingState
 
 from ._errors import RecordError, reading, writing
@@ -35,8 +37,6 @@ class Checkpoints:
 
     def write(self, state: TrainingState) -> None:
         """Adds a checkpoint and removes all but the one before it."""
-        from safetensors.torch import save  # here, so that whoever reads records needs no torch
-
         unfinished = self._folder / ".unfinished"
         final = self._folder / f"round-{state.round:06d}"
         content = memoryview(save(state.tensors))
@@ -98,7 +98,6 @@ class Checkpoints:
         return content | {"sha256": _hash_of(content)}
 
     def _read(self, folder: Path) -> TrainingState:
-        from safetensors.torch import load
 
         manifest = read_json(folder / _MANIFEST)
         with reading(folder):

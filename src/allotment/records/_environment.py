@@ -8,6 +8,8 @@ from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+import torch
+
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
@@ -49,8 +51,6 @@ class Environment:
 
 def describe_environment(device: str, *, deterministic: bool = False) -> Environment:
     """Returns the environment of a run that starts now on ``device``."""
-    import torch  # here, so that whoever only reads records needs no torch
-
     from .. import __version__  # here, since the package imports this folder
 
     commit, dirty = _git_state(Path.cwd())

@@ -2,7 +2,7 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,18 +22,24 @@ from ._writer import file_name
 _DIGITS = 6  # of a final number; a curve has fewer
 
 
-def keep(records: Sequence[RunRecord], folder: Path) -> list[Path]:
+def keep(
+    records: Sequence[RunRecord], folder: Path, defaults: Mapping[str, Any] | None = None
+) -> list[Path]:
     """Adds runs to the kept results in ``folder`` and returns the files that now hold them.
 
     Each method under each condition has its file, ``folder/EXPERIMENT/CONDITION-METHOD.json``. A
     seed that is there already is replaced. Weights and most of the curves are left out: a curve
     has at most 60 points of 4 digits. Of the allocations only the last remains, except for the
     first seed of a file that has them over time: its gates stay, in whole percent.
+
+    ``defaults`` are training settings that stand for those a run lacks, since it was made before
+    they could be chosen: it can then be kept beside later runs that left them alone.
     """
     new: dict[Path, list[RunRecord]] = defaultdict(list)
     for record in records:
         new[_kept_path(folder, record)].append(record)
-    contents = {path: _merged(path, runs) for path, runs in new.items()}  # may refuse: before all
+    # May refuse, so all of it comes before the first file is written.
+    contents = {path: _merged(path, runs, defaults or {}) for path, runs in new.items()}
     for path, content in contents.items():
         with writing(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -55,14 +61,14 @@ def _kept_path(folder: Path, record: RunRecord) -> Path:
     return folder / file_name(header.experiment) / f"{name}.json"
 
 
-def _merged(path: Path, records: Sequence[RunRecord]) -> str:
+def _merged(path: Path, records: Sequence[RunRecord], defaults: Mapping[str, Any]) -> str:
     """Returns the content of the file at ``path`` once ``records`` are in it."""
     before = _read_file(path) if path.exists() else []
     by_seed = {record.header.seed: record for record in [*before, *records]}
     runs = [by_seed[seed] for seed in sorted(by_seed)]
-    shared = _shared_header(runs[0])
+    shared = _shared_header(runs[0], defaults)
     for record in runs:
-        found = _shared_header(record)
+        found = _shared_header(record, defaults)
         differing = [name for name in shared if found.get(name) != shared[name]]
         if differing:
             raise RecordError(
@@ -72,9 +78,12 @@ def _merged(path: Path, records: Sequence[RunRecord]) -> str:
     return _text(shared, runs)
 
 
-def _shared_header(record: RunRecord) -> dict[str, Any]:
+def _shared_header(record: RunRecord, defaults: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what all runs of a file have in common."""
     header: dict[str, Any] = plain(record.header)
+    settings = header["settings"]
+    if "training" in settings:
+        header["settings"] = settings | {"training": {**defaults, **settings["training"]}}
     return {name: value for name, value in header.items() if name not in ("seed", "command")}
 
 

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from safetensors.torch import load
 
 from ._environment import Environment
 from ._errors import RecordError, reading
@@ -63,8 +64,6 @@ def read_environment(folder: Path) -> Environment:
 
 def read_weights(folder: Path) -> dict[str, Any]:
     """Returns the state dict of the network trained in the run in ``folder``, on the CPU."""
-    from safetensors.torch import load  # here, so that whoever reads numbers needs no torch
-
     path = folder / "weights.safetensors"
     with reading(path):
         return dict(load(path.read_bytes()))

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from safetensors.torch import save
 
 from allotment._progress import Floats, Outcome, Point, RunHeader
 
@@ -142,9 +144,6 @@ def open_runs(
 
 def _packed(weights: dict[str, Any]) -> bytes:
     """Returns a state dict as the content of a safetensors file."""
-    import torch  # here, so that whoever only reads records needs no torch
-    from safetensors.torch import save
-
     # A copy of each, since the runs of one program are views of the same memory.
     tensors = {name: torch.as_tensor(value).detach().cpu() for name, value in weights.items()}
     return save({name: tensor.contiguous().clone() for name, tensor in tensors.items()})

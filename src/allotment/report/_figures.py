@@ -7,6 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
+from allotment._checks import check_choice
 from allotment.analysis import (
     Band,
     ErrorCurves,
@@ -131,7 +132,9 @@ def _gates_figure(part: Section, row: ExpectedRow, runs: Sequence[RunRecord]) ->
         return []
     record, shown = recorded[0], part.expectation.shown_task
     names = record.header.task_names
-    task = names.index(shown) if shown in names else 0
+    if shown:
+        check_choice("shown_task", shown, names)
+    task = names.index(shown) if shown else 0
     caption = (
         f"The gates of task {names[task]} during training. {row.name}, seed {record.header.seed}."
     )

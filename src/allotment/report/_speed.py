@@ -104,7 +104,7 @@ def timing_table(record: SpeedRecord) -> Table:
         )
         for place, timing in enumerate(record.timings)
     ]
-    head = ("Training", "Precision", "ms per run and step", "Times less", "Memory", "Warm-up")
+    head = ("Training", "Precision", "ms per run and task batch", "Times less", "Memory", "Warm-up")
     return Table(head=head, rows=tuple(rows))
 
 
@@ -133,7 +133,13 @@ def _block(record: SpeedRecord) -> str:
         f"Machine: {record.processor}, {found.n_threads} threads; device: {found.device}",
         f"Commit: {found.short_commit} (torch {found.torch}, Python {found.python})",
     ]
-    blocks = ["  \n".join(lines), markdown_table(timing_table(record)), *floor_lines(record)]
+    blocks = ["  \n".join(lines), markdown_table(timing_table(record))]
+    if any("joint" in timing.label for timing in record.timings):
+        blocks.append(
+            "A joint step is one optimizer step on a batch of every task; its time is divided by "
+            "the number of tasks."
+        )
+    blocks += floor_lines(record)
     return "\n\n".join(blocks)
 
 

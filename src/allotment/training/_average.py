@@ -16,9 +16,10 @@ class Average:
     first, so that it forgets where training began.
     """
 
-    def __init__(self, replicas: Replicas, keep: float) -> None:
+    def __init__(self, replicas: Replicas, keep: float, tasks_per_step: int) -> None:
         self._replicas = replicas
         self._keep = keep
+        self._tasks_per_step = tasks_per_step
         self._learnt = {group: flat.detach() for group, flat in replicas.learnt()}
         self._means = {group: flat.clone() for group, flat in self._learnt.items()}
 
@@ -29,7 +30,8 @@ class Average:
 
     def update(self) -> None:
         """Takes in the weights after a step."""
-        share = (9.0 / (10.0 + self._replicas.step)).clamp_min(1.0 - self._keep)
+        n_steps = self._replicas.n_batches / self._tasks_per_step
+        share = (9.0 / (10.0 + n_steps)).clamp_min(1.0 - self._keep)
         for group, mean in self._means.items():
             mean.lerp_(self._learnt[group], share)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .._checks import first_line
+from ..network import plain_operations
 
 Gradients = Callable[[list[Tensor], Any], tuple[Tensor, list[Tensor]]]
 
@@ -29,7 +30,9 @@ def capture(
     """
     try:
         # A plain function: the recorder miscounts the arguments of a bound method.
-        graph = make_fx(lambda parameters, batch: gradients(parameters, batch))(parameters, batch)
+        with plain_operations():
+            record = make_fx(lambda parameters, batch: gradients(parameters, batch))
+            graph = record(parameters, batch)
         graph.graph.eliminate_dead_code()
         graph.recompile()
         recorded = torch.compile(graph, dynamic=False) if compiled else graph

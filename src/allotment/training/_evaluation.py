@@ -1,6 +1,6 @@
 """How well runs do on held-out examples, with the gates of evaluation."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import torch
 from torch import Tensor
@@ -13,7 +13,7 @@ from ._precision import rounded, widened
 from ._replicas import Replicas
 from ._run import Run
 
-EXAMPLES_AT_ONCE = {"cpu": 2_048, "cuda": 32_768}  # over all runs; bounds the memory
+EXAMPLES_AT_ONCE = {"cpu": 2_048, "cuda": 32_768}  # over all runs
 
 
 @torch.no_grad()
@@ -23,7 +23,7 @@ def evaluate(
     """Returns each run's evaluation, or None where some task lacks the split."""
     if any(task.split(split) is None for run in runs for task in run.tasks):
         return None
-    draws = torch_stream(runs[0].seed, f"evaluation/{split}", int(replicas.step))
+    draws = torch_stream(runs[0].seed, f"evaluation/{split}", int(replicas.n_batches))
     with draws, replicas.arithmetic():
         return _evaluations(runs, replicas, split, together)
 
@@ -75,13 +75,11 @@ def _scores(
     return total / len(examples)
 
 
-def _batches(split: Split, replicas: Replicas) -> list[tuple[Tensor, Tensor]]:
+def _batches(split: Split, replicas: Replicas) -> Iterator[tuple[Tensor, Tensor]]:
     size = max(64, EXAMPLES_AT_ONCE[replicas.device.type] // replicas.n_runs)
     rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
-    batches = []
     for part in rows.split(size):
         x = as_seen(split.inputs[part].to(replicas.device), split.view, split.scale)
         y = split.targets[part].to(replicas.device)
         x = rounded(x, replicas.precision)
-        batches.append((x, y if y.is_floating_point() else y.long()))
-    return batches
+        yield x, y if y.is_floating_point() else y.long()

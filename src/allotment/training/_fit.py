@@ -23,7 +23,7 @@ class FitResult:
     validation: Evaluation | None
     test: Evaluation | None
     best_round: int | None  # where the weights come from, if chosen on validation
-    failed_step: int | None  # the step whose loss was not finite, if any
+    failed_step: int | None  # the task batch, from 0, whose loss was not finite, if any
 
 
 def fit(

@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from ..network import streams
+from ..network import cuda_streams
 from ._blocks import Block
 from ._replicas import Replicas
 
@@ -36,15 +36,17 @@ class GraphSteps:
         shape = (n_steps, replicas.n_runs, tasks_per_step)
         self._losses = torch.zeros(shape, device=replicas.device)
         untouched = replicas.snapshot()
-        self._warm_up()
-        self._graph = torch.cuda.CUDAGraph()
-        with streams(), torch.cuda.graph(self._graph):
-            self._next()
-        replicas.restore(untouched)
-        replicas.step.zero_()
-        for state in optimizer.state.values():
-            for value in state.values():
-                value.zero_()
+        try:
+            self._warm_up()
+            self._graph = torch.cuda.CUDAGraph()
+            with cuda_streams(), torch.cuda.graph(self._graph):
+                self._next()
+        finally:  # training goes on without a graph where there is none
+            replicas.restore(untouched)
+            replicas.n_batches.zero_()
+            for state in optimizer.state.values():
+                for value in state.values():
+                    value.zero_()
 
     def _warm_up(self) -> None:
         beside = torch.cuda.Stream()

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
@@ -24,7 +25,7 @@ class Progress:
 
     round: int
     losses: Floats  # [R], each run's mean over the last block
-    failed: list[int | None]  # the step at which a run's loss was not finite
+    failed: list[int | None]  # the task batch at which a run's loss was not finite
     points: list[Point] | None = None  # one for each run, at the end of a stretch of rounds
     outcomes: list[Outcome] | None = None  # one for each run, at the very end
     # Copies all that is needed to go on from here; None where all rounds are done. To be called
@@ -58,13 +59,14 @@ def train(
         means = tracker.add(*program.steps(first // ROUNDS_PER_BLOCK, n_steps))
         is_last = done == settings.rounds
         validations = None
-        if settings.evaluate_every and (done % settings.evaluate_every == 0 or is_last):
-            with program.averaged():
+        looks = settings.evaluate_every and (done % settings.evaluate_every == 0 or is_last)
+        is_due = done % stretch == 0 or looks or is_last
+        with program.averaged() if is_due else nullcontext():
+            if looks:
                 validations = evaluate(runs, replicas, "validation", program.passes.together)
                 if validations and settings.keep_best:
                     best.consider(validations, done)
-        is_due = done % stretch == 0 or validations is not None or is_last
-        points = tracker.points(done, validations) if is_due else None
+            points = tracker.points(done, validations) if is_due else None
         state = None if is_last else partial(parts.state, done, started)
         yield Progress(done, means, list(tracker.failed), points, state=state)
     program.settle()

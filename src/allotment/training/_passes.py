@@ -160,7 +160,7 @@ class Passes:
         loss = self._losses[run][task if isinstance(task, int) else 0](widened(outputs), y)
         if not self._charges.any:
             return loss, torch.zeros_like(loss)
-        return loss, self._charges(probabilities, budgets, self._replicas.step)
+        return loss, self._charges(probabilities, budgets, self._replicas.n_batches)
 
     def _apart(self, learnt: Sequence[Tensor], batch: Batch) -> list[tuple[Any, ...]]:
         """Returns the arguments of each run on its own."""

@@ -59,7 +59,9 @@ class Program:
         self._falling = (
             FallingRates(self._optimizer, n_steps, device) if chosen.decay == "cosine" else None
         )
-        self._average = Average(self.replicas, chosen.average) if chosen.average else None
+        self._average = (
+            Average(self.replicas, chosen.average, self._tasks_per_step) if chosen.average else None
+        )
         self._drawn = (0, self._blocks.make(0))
         first = self._drawn[1].to(device)
         self._losses_and_gradients: Gradients = self._eager
@@ -87,6 +89,9 @@ class Program:
             self._graph = GraphSteps(
                 self._step, block, self._tasks_per_step, self.replicas, self._optimizer
             )
+        except torch.OutOfMemoryError as error:
+            error.add_note("Fewer runs at a time take less memory: --runs and --first-seed.")
+            raise
         except RuntimeError as error:
             warnings.warn(
                 f"Training without a captured step, which is slower: {first_line(error)}",
@@ -100,11 +105,12 @@ class Program:
         block = self._drawn[1]
         tasks = block.tasks[:n_batches].clone()
         n_steps = n_batches // self._tasks_per_step
-        if self._graph is None:
-            with torch_stream(self._seed, "modules", number):
+        with torch_stream(self._seed, "modules", number):
+            if self._graph is None:
                 losses = self._plain_steps(block.to(self.replicas.device), n_steps)
-        else:
-            losses = self._graph(block, n_steps)
+            else:
+                losses = self._graph(block, n_steps)
+        if self._graph is not None:
             self._drawn = (number + 1, self._blocks.make(number + 1))  # while the device works
         return losses.transpose(1, 2).flatten(0, 1), tasks
 
@@ -139,9 +145,9 @@ class Program:
         for flat, gradient in zip(self._learnt, gradients, strict=True):
             flat.grad = gradient
         if self._falling is not None:
-            self._falling.set(self.replicas.step)
+            self._falling.set(self.replicas.n_batches)
         self._optimizer.step()
-        self.replicas.step += self._tasks_per_step  # it counts task batches, as annealing does
+        self.replicas.n_batches += self._tasks_per_step
         if self._average is not None:
             self._average.update()
         return losses.view(self.replicas.n_runs, -1)

@@ -47,9 +47,9 @@ class Replicas:
         # Not on a CPU, where shorter products save nothing and some processors cannot make them.
         self.precision = precision if device.type == "cuda" else "float32"
         self.network = packed[0].train()
-        self.step = torch.zeros((), dtype=torch.int64, device=device)
+        self.n_batches = torch.zeros((), dtype=torch.int64, device=device)  # of tasks, so far
         for allocation in self._gumbel_allocations():
-            allocation.n_draws = self.step  # one counter for all, since every step draws once
+            allocation.n_draws = self.n_batches  # one counter for all: a batch draws once
         self._places = places(networks[0])
         self._shapes = {name: p.shape for name, p in self.network.named_parameters()}
         self.names = _names_by_group(self.network)
@@ -60,7 +60,7 @@ class Replicas:
         self.buffers = {
             name: torch.stack([network.get_buffer(name) for network in packed]).to(device)
             for name, buffer in self.network.named_buffers()
-            if buffer is not self.step
+            if buffer is not self.n_batches
         }
         self.network.to(device)
 
@@ -76,7 +76,10 @@ class Replicas:
 
         ``learnt`` may stand in for the flat tensors that the optimizer changes.
         """
-        return self._views({**self.flat, **dict(zip(dict(self.learnt()), learnt, strict=False))})
+        return self._views(self._with(learnt))
+
+    def _with(self, learnt: Sequence[Tensor]) -> dict[str, Tensor]:
+        return {**self.flat, **dict(zip(dict(self.learnt()), learnt, strict=False))}
 
     def _views(self, flat: Mapping[str, Tensor]) -> dict[str, Tensor]:
         """Returns the parts of flat tensors ``[..., P]`` in the shapes of parameters."""
@@ -90,7 +93,7 @@ class Replicas:
 
     def _seen(self, learnt: Sequence[Tensor]) -> dict[str, Tensor]:
         """Returns the flat tensors as a pass sees them: weights in the precision of products."""
-        seen = {**self.flat, **dict(zip(dict(self.learnt()), learnt, strict=False))}
+        seen = self._with(learnt)
         if "weights" in seen:
             seen["weights"] = rounded(seen["weights"], self.precision)
         return seen
@@ -171,7 +174,7 @@ class Replicas:
         """Returns one run's weights under the names of the network the user built."""
         packed = {name: value[run].detach() for name, value in self.parameters().items()}
         packed |= {name: buffer[run] for name, buffer in self.buffers.items()}
-        packed |= {name: self.step for name in self._places if name.endswith("n_draws")}
+        packed |= {name: self.n_batches for name in self._places if name.endswith("n_draws")}
         return {
             name: place.read(packed).cpu().clone(memory_format=torch.contiguous_format)
             for name, place in self._places.items()

@@ -10,7 +10,7 @@ from ._replicas import Replicas
 
 def taken(replicas: Replicas, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
     """Returns copies of the weights, the buffers and the optimizer's state, on the CPU."""
-    tensors = {"steps": replicas.step.to("cpu", copy=True)}
+    tensors = {"steps": replicas.n_batches.to("cpu", copy=True)}
     tensors |= compact("now", replicas.changing(), replicas)
     for group, flat in replicas.learnt():
         for name, value in optimizer.state[flat].items():
@@ -23,7 +23,7 @@ def put_back(
     tensors: Mapping[str, Tensor], replicas: Replicas, optimizer: torch.optim.Optimizer
 ) -> None:
     """Copies what was taken into the tensors that are there, since a recorded step reads those."""
-    replicas.step.copy_(tensors["steps"])
+    replicas.n_batches.copy_(tensors["steps"])
     fill("now", replicas.changing(), tensors, replicas)
     for group, flat in replicas.learnt():
         state = optimizer.state[flat]

@@ -1,5 +1,8 @@
 """Whether the kernels of this folder can run."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.util import find_spec
 
@@ -7,6 +10,28 @@ import torch
 from torch import Tensor
 
 CHANNELS = range(8, 257)  # fewer gain nothing; a kernel holds a square table of them
+
+
+_plain: ContextVar[bool] = ContextVar("_plain", default=False)
+
+
+@contextmanager
+def plain_operations() -> Iterator[None]:
+    """Leaves the kernels aside; to be held where operations are recorded.
+
+    A recorder sees torch's operations and not the launch of a kernel: in its place it would leave
+    memory that nothing was written to.
+    """
+    token = _plain.set(True)
+    try:
+        yield
+    finally:
+        _plain.reset(token)
+
+
+def kernels_run_on(x: Tensor) -> bool:
+    """Tells whether kernels can run where a tensor is."""
+    return x.is_cuda and not _plain.get() and has_triton()
 
 
 @cache
@@ -18,4 +43,4 @@ def has_triton() -> bool:
 def can_fuse(x: Tensor) -> bool:
     """Tells whether a kernel can take images ``[B, C, H, W]``; under `vmap` as well."""
     is_known = x.dtype in (torch.float32, torch.bfloat16, torch.float16)
-    return x.is_cuda and x.ndim == 4 and is_known and x.shape[1] in CHANNELS and has_triton()
+    return x.ndim == 4 and is_known and x.shape[1] in CHANNELS and kernels_run_on(x)

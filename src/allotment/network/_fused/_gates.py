@@ -5,13 +5,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._available import has_triton
+from ._available import kernels_run_on
 from ._folding import fold, unfold
 
 
 def can_draw(logits: Tensor) -> bool:
     """Tells whether the kernel can draw from logits; under `vmap` too."""
-    return logits.is_cuda and logits.dtype == torch.float32 and has_triton()
+    return logits.dtype == torch.float32 and kernels_run_on(logits)
 
 
 def drawn_weights(

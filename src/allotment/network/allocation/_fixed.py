@@ -30,7 +30,7 @@ class _Table(Allocation):
         return row(self.table, task)
 
     def matrix(self) -> Tensor:
-        return (self.table != 0).to(self.table.dtype)
+        return self.probabilities()
 
     def probabilities(self, task: int | Tensor | None = None) -> Tensor:
         table = self.table if task is None else row(self.table, task)

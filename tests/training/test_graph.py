@@ -1,0 +1,45 @@
+"""The captured step, where it cannot be captured."""
+
+from dataclasses import replace
+from typing import Any
+
+import torch
+from pytest import MonkeyPatch, mark, raises
+from torch.testing import assert_close
+
+from allotment.training._graph import N_WARM_UPS, GraphSteps
+from allotment.training._program import Program
+
+from .toy import SETTINGS, a_run, outcomes_of
+
+
+def refuse(*arguments: Any) -> None:
+    raise RuntimeError("this operation cannot be captured")
+
+
+def warm_up(steps: GraphSteps) -> None:
+    for _ in range(N_WARM_UPS):
+        steps._next()
+
+
+def test_where_a_step_cannot_be_captured_training_starts_from_the_beginning(
+    monkeypatch: MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "CUDAGraph", refuse)
+    monkeypatch.setattr(GraphSteps, "_warm_up", warm_up)
+    expected = Program([a_run()], torch.device("cpu")).steps(0, 20)[0]
+    program = Program([a_run()], torch.device("cpu"))
+    with raises(RuntimeError, match="cannot be captured"), torch.no_grad():
+        block = program._blocks.make(0)
+        GraphSteps(program._step, block, 1, program.replicas, program._optimizer)
+    assert_close(program.steps(0, 20)[0], expected, rtol=0, atol=0)
+
+
+@mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_compiled_step_on_a_gpu_equals_the_step_itself() -> None:
+    ways = replace(SETTINGS, compile=True), replace(SETTINGS, capture=False)
+    compiled, plain = (
+        outcomes_of([a_run(settings=settings)], device="cuda")[0].weights for settings in ways
+    )
+    for name, value in plain.items():
+        assert_close(compiled[name], value, rtol=1e-3, atol=1e-4, msg=f"{name}: {{}}".format)
