@@ -81,4 +81,4 @@ def test_the_tables_are_on_both_pages() -> None:
         assert "Who shares an embedding, Gumbel-Matrix, seed 0" in content
         assert "Families of tasks, Gumbel-Matrix" in content
         assert "Gates open by layer and kind, Gumbel-Matrix" in content
-        assert "Anglo-Saxon_Futhorc, Atemayar_Qelisayer" in content
+        assert "Anglo-Saxon Futhorc, Atemayar Qelisayer" in content

@@ -1,9 +1,11 @@
 """The recorded step: equal to the step itself, and given up where it cannot be recorded."""
 
+import random
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
 
+import numpy as np
 import torch
 from pytest import mark, warns
 from torch import Tensor, nn
@@ -20,6 +22,7 @@ from .toy import (
     a_network,
     a_run,
     classes,
+    n_different,
     outcomes_of,
     picture_network,
     pictures,
@@ -128,6 +131,54 @@ def test_without_recording_nothing_is_said() -> None:
 def test_an_error_without_words_is_a_reason_too(n_runs: int) -> None:
     with warns(UserWarning, match=r"AssertionError"):
         outcomes_of([a_run_of(SaysNothing, seed) for seed in range(n_runs)])
+
+
+class WarmingUp(LooksAtValues):
+    """A component that counts its passes in Python and gives nothing in the first ones."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.n_passes = 0
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.n_passes += 1
+        y: Tensor = self.linear(x) * float(self.n_passes > 10)
+        return y
+
+
+class Tossing(LooksAtValues):
+    """A component that tosses a coin of Python's, or of NumPy's."""
+
+    coin = staticmethod(random.random)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.linear(x) * float(self.coin() < 0.5)
+        return y
+
+
+class TossingNumpy(Tossing):
+    coin = staticmethod(np.random.random)
+
+
+@mark.usefixtures("double")
+def test_a_component_that_counts_in_python_is_not_frozen() -> None:
+    run = a_run_of(WarmingUp)
+    with warns(UserWarning, match=r"^Training without .*: a pass changes `n_passes` of WarmingUp"):
+        weights = weights_of(run)
+    itself = weights_of(replace(run, settings=replace(run.settings, capture=False)))
+    assert n_different(weights, itself) == 0
+    for name, value in plainly_trained(run)[0].named_parameters():
+        assert_close(weights[name], value.detach(), rtol=0, atol=1e-9)
+
+
+@mark.parametrize(("make", "found"), [(Tossing, "`random`"), (TossingNumpy, "NumPy's generator")])
+def test_a_component_that_draws_from_python_is_not_frozen(
+    make: Callable[[], nn.Module], found: str
+) -> None:
+    before = random.getstate()
+    with warns(UserWarning, match=rf"^Training without .*: a pass draws from .*{found}"):
+        Program([a_run_of(make)], torch.device("cpu"))
+    assert random.getstate() == before
 
 
 class Counting(nn.Module):

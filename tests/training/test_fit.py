@@ -30,6 +30,19 @@ def test_the_network_is_trained_in_place() -> None:
     assert all(p is parameters[name] for name, p in network.named_parameters())
 
 
+def test_the_network_is_ready_to_predict() -> None:
+    network = a_classifier()
+    result = fit(network, classes(3, 4), SETTINGS)
+    split = classes(3, 4)[0].split("test")
+    assert split is not None and split.rows is not None and result.test is not None
+    x, y = split.inputs[split.rows], split.targets[split.rows]
+    outputs = network(x, 0)
+    assert torch.equal(outputs, network(x, 0))
+    share = (outputs.argmax(dim=1) == y).double().mean()
+    assert result.test.accuracies is not None
+    assert_allclose(result.test.accuracies[0], share)
+
+
 def test_fitting_is_a_run_of_one() -> None:
     run = a_run(seed=3)
     expected = weights_of(run)

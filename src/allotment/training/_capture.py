@@ -15,6 +15,8 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from .._checks import first_line
 from ..network import plain_operations
 
+UNRECORDED = "Training without a recorded step, which is slower"  # and then why
+
 Gradients = Callable[[list[Tensor], Any], tuple[Tensor, list[Tensor]]]
 
 
@@ -39,9 +41,7 @@ def capture(
         with torch.no_grad():
             recorded(parameters, batch)  # compilation happens at the first call
     except Exception as error:  # whatever a user's component raises while it is recorded
-        warnings.warn(
-            f"Training without a recorded step, which is slower: {first_line(error)}", stacklevel=2
-        )
+        warnings.warn(f"{UNRECORDED}: {first_line(error)}", stacklevel=2)
         return gradients
 
     def replay(parameters: list[Tensor], batch: Any) -> tuple[Tensor, list[Tensor]]:

@@ -35,7 +35,10 @@ def fit(
     device: torch.device | str = "cpu",
     on_progress: Callable[[Progress], None] = lambda progress: None,
 ) -> FitResult:
-    """Trains ``network`` on ``tasks`` in place and returns what was learnt."""
+    """Trains ``network`` on ``tasks`` in place and returns what was learnt.
+
+    The network is left in evaluation mode: a task then runs only what it uses, without draws.
+    """
     points: list[Point] = []
     for progress in train([Run(network, tasks, seed, settings)], device=device):
         points += progress.points or []
@@ -43,6 +46,7 @@ def fit(
     assert progress.outcomes is not None
     outcome = progress.outcomes[0]
     network.load_state_dict(outcome.weights)
+    network.eval()
     return FitResult(
         embeddings=outcome.matrix,
         probabilities=outcome.probabilities,

@@ -42,6 +42,9 @@ def train(
 ) -> Iterator[Progress]:
     """Trains runs together, and yields what they do, one block of rounds after another.
 
+    The networks of the runs stay as they are, so that several runs may start from one. What they
+    became is in the outcomes of the last progress: ``network.load_state_dict(outcome.weights)``.
+
     ``resume_from`` is a state that an earlier training of the same runs yielded. Training goes on
     from there and ends, on a CPU to the last bit, as if it had never stopped.
     """

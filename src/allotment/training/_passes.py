@@ -15,6 +15,7 @@ from .._checks import first_line
 from ..network import MultiTaskNetwork, Noise, side_by_side
 from ._charges import Budgets, Charges
 from ._precision import rounded, widened
+from ._python_state import PythonState
 from ._replicas import Replicas
 from ._run import Run
 
@@ -73,6 +74,7 @@ class Passes:
         self.together = len(runs) > 1 and self.by_tensor
         self._is_joint = runs[0].settings.schedule == "joint"
         self.n_operations = 0  # floating-point operations of a pass of all runs
+        self.what_differs = ""  # from pass to pass, in Python itself
 
     def __call__(self, learnt: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns each run's losses and penalties, ``[R]`` each; ``[R, T]`` in a joint step."""
@@ -93,15 +95,18 @@ class Passes:
     def check(self, batch: Batch) -> None:
         """Finds out how the runs are best computed, and warns where they cannot be as one."""
         together, self.together = self.together, False
+        python = PythonState(self._replicas.network)
         with FlopCounterMode(display=False) as counter:
             # A mistake in the network or its data is seen here, as it is.
             self._first_alone(batch)
+        self.what_differs = python.what_changed()
         n_operations = counter.get_total_flops()
         self.n_operations = n_operations * self._replicas.n_runs
         self.together = together and n_operations < LARGE
         if self.together:
             self._reason = self._why_not_batched(batch)
             self.together = not self._reason
+        python.put_back()
         if self._reason and self._replicas.n_runs > 1:
             warnings.warn(f"Training one run at a time: {self._reason}", stacklevel=2)
 
@@ -109,7 +114,8 @@ class Passes:
     def can_be_recorded(self) -> bool:
         """Whether every pass is the same operations on other numbers, as far as is known."""
         as_chosen = self._replicas.n_runs == 1 or not self._reason
-        return self.by_tensor and as_chosen and not self._replicas.keeps_statistics
+        is_same = not self._replicas.keeps_statistics and not self.what_differs
+        return self.by_tensor and as_chosen and is_same
 
     def _first_alone(self, batch: Batch) -> None:
         one = self._tasks_of_one if self._is_joint else self._one

@@ -14,7 +14,7 @@ from ..tasks import Split
 from ._augmentation import Augmentation
 from ._average import Average
 from ._blocks import Block, BlockMaker
-from ._capture import Gradients, capture
+from ._capture import UNRECORDED, Gradients, capture
 from ._charges import Charges
 from ._graph import GraphSteps, fastest_convolutions
 from ._passes import Batch, Passes
@@ -72,6 +72,9 @@ class Program:
             self.passes.check(self._batch(first, 0))
             if self.settings.capture and self.passes.can_be_recorded:
                 self._capture(first)
+            elif self.settings.capture and self.passes.what_differs:
+                reason = self.passes.what_differs
+                warnings.warn(f"{UNRECORDED}: {reason}.", stacklevel=2)
         self.replicas.restore(untouched)
         if self._average is not None:
             self._average.restart()
