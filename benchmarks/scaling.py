@@ -10,17 +10,17 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 from rich.console import Console
 from rich.table import Table as RichTable
-from torch import nn
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
 from allotment.experiments import EXPERIMENTS, device_name
-from allotment.network import GumbelMatrix, ModularLayer, MultiTaskNetwork, glorot_
+from allotment.network import GumbelMatrix, MultiTaskNetwork, mnist_network
 from allotment.records import describe_environment
 from allotment.tasks import Split, Task
 from allotment.training import ROUNDS_PER_BLOCK, Run, train
@@ -32,25 +32,8 @@ N_BLOCKS = 3  # timed, after one that is not; the fastest counts
 
 def network(n_tasks: int, n_components: int) -> MultiTaskNetwork:
     """Returns the 4-MNISTs network with other numbers of tasks and components."""
-
-    def convolutions(n_channels: int, size: int) -> ModularLayer:
-        components = [
-            nn.Sequential(nn.Conv2d(n_channels, 4, size), nn.ReLU()) for _ in range(n_components)
-        ]
-        return ModularLayer(components, GumbelMatrix(n_tasks, n_components))
-
-    layers = [
-        convolutions(1, 5),
-        nn.AvgPool2d(2),
-        convolutions(4, 3),
-        nn.AvgPool2d(2),
-        convolutions(4, 3),
-        nn.Flatten(),
-    ]
-    heads = [nn.Linear(36, 10) for _ in range(n_tasks)]
-    built = MultiTaskNetwork(None, layers, heads, dropout=0.5)
-    glorot_(built)
-    return built
+    outputs = {f"task {t}": 10 for t in range(n_tasks)}
+    return mnist_network(partial(GumbelMatrix, n_tasks), outputs, n_components)
 
 
 def milliseconds(n_tasks: int, n_components: int, n_runs: int, device: torch.device) -> float:

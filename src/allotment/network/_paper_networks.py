@@ -70,12 +70,16 @@ def digits_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskN
     return network
 
 
-def mnist_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
+def mnist_network(
+    allocate: Allocate, outputs: Mapping[str, int], n_components: int = 4
+) -> MultiTaskNetwork:
     """Three layers of four convolutions with four filters each (paper, Appendix B)."""
+    # One letter each, and after the alphabet the next sign: only a benchmark goes so far.
+    names = [chr(ord("A") + position) for position in range(n_components)]
 
     def convolutions(n_channels: int, size: int) -> ModularLayer:
-        components = [nn.Sequential(nn.Conv2d(n_channels, 4, size), nn.ReLU()) for _ in range(4)]
-        return ModularLayer(components, allocate(4), names=["A", "B", "C", "D"])
+        components = [nn.Sequential(nn.Conv2d(n_channels, 4, size), nn.ReLU()) for _ in names]
+        return ModularLayer(components, allocate(n_components), names=names)
 
     layers = [
         convolutions(1, 5),
