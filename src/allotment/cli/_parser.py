@@ -63,6 +63,9 @@ def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
     )
     command.add_argument("--runs", type=int, metavar="N", help="default: as declared")
     command.add_argument("--first-seed", type=int, metavar="S", help="default: 0")
+    command.add_argument(
+        "--together", type=int, metavar="N", help="the most runs at a time; default: all that can"
+    )
     command.add_argument("--rounds", type=int, metavar="K", help="default: as declared")
     command.add_argument("--device", help="auto (default), cpu or cuda")
     command.add_argument(
