@@ -16,13 +16,22 @@ purpose. It starts with ``allotment/``. A folder's line stands for the folder's 
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from textwrap import dedent
 
 from pytest import MonkeyPatch, mark, raises
 
+from allotment import FitResult, Outcome, Progress, Run, Task, TrainingSettings
+from allotment._progress import Evaluation, Point, RunHeader, TrainingState
+
 REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "src" / "allotment"
+
+PUBLIC_VALUES: list[type] = [
+    *(Task, Run, TrainingSettings, FitResult, Progress),
+    *(Evaluation, Outcome, Point, RunHeader, TrainingState),
+]
 
 MAY_IMPORT: dict[str, set[str]] = {
     "data": set(),
@@ -147,6 +156,13 @@ def test_the_tree_in_the_readme_is_the_real_one() -> None:
 
 def test_every_folder_says_what_it_is_for() -> None:
     assert_folders_say_what_they_are_for(ROOT)
+
+
+@mark.parametrize("value", PUBLIC_VALUES, ids=lambda value: value.__name__)
+def test_every_field_is_explained_where_help_shows_it(value: type) -> None:
+    _, _, attributes = (value.__doc__ or "").partition("Attributes:\n")
+    explained = re.findall(r"^ {8}(\w+): \S", attributes, re.MULTILINE)
+    assert explained == [field.name for field in fields(value)]
 
 
 @mark.parametrize("page", pages(), ids=lambda page: page.name)

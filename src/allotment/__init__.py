@@ -27,6 +27,8 @@ from .tasks import FreshSamples as FreshSamples
 from .tasks import Split as Split
 from .tasks import Task as Task
 from .training import FitResult as FitResult
+from .training import Outcome as Outcome
+from .training import Progress as Progress
 from .training import Run as Run
 from .training import TrainingSettings as TrainingSettings
 from .training import fit as fit
