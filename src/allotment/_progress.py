@@ -34,7 +34,7 @@ class Evaluation:
 
     split: str  # "validation" or "test"
     losses: Floats  # [T]
-    accuracies: Floats | None  # [T], each 0 to 1; None for regression
+    accuracies: Floats | None  # [T], each 0 to 1, NaN for a regression; None where all are
 
 
 @dataclass(frozen=True, kw_only=True)
