@@ -130,8 +130,8 @@ class Passes:
     def _why_not_batched(self, batch: Batch) -> str:
         try:
             self((), batch)
-        except Exception as error:  # whatever a user's component raises
-            return f"a component cannot be batched over runs ({first_line(error)})"
+        except Exception as error:  # whatever a user's component or loss raises
+            return f"a component or a loss cannot be batched over runs ({first_line(error)})"
         return ""
 
     def _tasks_of_one(
