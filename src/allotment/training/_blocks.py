@@ -25,7 +25,7 @@ class Block:
     kinds: Tensor | None = None  # [S, R], kinds of the store
     augmentation: Tensor | None = None  # [S, R, B, n_draws], uniform
     inputs: Tensor | None = None  # [S, R, B, ...], fresh samples
-    targets: tuple[Tensor, ...] = ()  # [S, R, B, ...] for each layout; in a step its task's counts
+    targets: tuple[Tensor, ...] = ()  # [S, R, B, ...] of every layout; the task's own counts
 
     def to(self, device: torch.device) -> "Block":
         """Returns the block on a device."""

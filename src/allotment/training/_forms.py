@@ -42,7 +42,7 @@ def layout_of(targets: Tensor) -> Layout:
 
 
 def some_targets(source: Split | FreshSamples) -> Tensor:
-    """Returns one target of a task, from its own examples, or more, ``[N, ...]``."""
+    """Returns one target or more from the examples of a task, ``[N, ...]``."""
     if not isinstance(source, Split):
         return source.draw(1, torch.Generator())[1]
     return source.targets if source.rows is None else source.targets[source.rows[:1]]
@@ -51,7 +51,7 @@ def some_targets(source: Split | FreshSamples) -> Tensor:
 class Forms:
     """The forms of all tasks of ``R`` runs, and the loss of a batch.
 
-    A batch holds targets of every layout, of which the task's own count.
+    A batch holds targets of every layout, of which the one of its task counts.
     """
 
     def __init__(

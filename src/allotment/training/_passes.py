@@ -33,7 +33,7 @@ class Batch(NamedTuple):
 
     tasks: Tensor  # [R]
     inputs: Tensor  # [R, B, ...]
-    targets: tuple[Tensor, ...]  # [R, B, ...] of every layout; those of the task's own count
+    targets: tuple[Tensor, ...]  # [R, B, ...] of every layout; the task's own counts
     noise: Noise  # [R, C] and [R, B, D]
 
 
