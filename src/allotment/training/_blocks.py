@@ -123,8 +123,9 @@ class BlockMaker:
         generator = stream(run.seed, f"samples/{task}", number)
         x, y = _samples(run, task).draw(ROUNDS_PER_BLOCK * self._batch_size, generator)
         block.inputs[steps, r] = x.view(*shape, *x.shape[1:])
-        layout = self._layouts.index(layout_of(y))
-        block.targets[layout][steps, r] = y.view(*shape, *y.shape[1:])
+        layout = layout_of(y)
+        targets = block.targets[self._layouts.index(layout)]
+        targets[steps, r] = y.to(layout.dtype).view(*shape, *layout.shape)
 
     def _task_rows(self, r: int, task: int, number: int) -> Tensor:
         """Returns the rows of a task's batches in this block: shuffled epochs end to end."""
