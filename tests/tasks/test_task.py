@@ -91,6 +91,27 @@ def test_the_natural_loss_of_a_regression_is_the_mean_squared_error() -> None:
     assert_close(loss(outputs, targets.unsqueeze(1)), torch.tensor(13 / 3))
 
 
+@mark.parametrize(
+    ("width", "expectation"),
+    [
+        (
+            1,
+            raises(ValueError, match=r"as many numbers .* Found shapes \[4, 1\] and \[4, "),
+        ),
+        (2, does_not_raise()),
+        (
+            3,
+            raises(ValueError, match=r"as many numbers .* Found shapes \[4, 3\] and \[4, "),
+        ),
+    ],
+)
+def test_outputs_have_as_many_numbers_as_targets(
+    width: int, expectation: AbstractContextManager[object]
+) -> None:
+    with expectation:
+        Task("a", (X, torch.randn(4, 2))).loss_function(torch.randn(4, width), torch.randn(4, 2))
+
+
 def test_a_split_that_is_missing_is_none() -> None:
     task = Task("a", (X, torch.randn(4)), test=(X[:2], torch.randn(2)))
     test = task.split("test")

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from pytest import mark, param, warns
+from pytest import mark, param, raises, warns
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
@@ -149,6 +149,16 @@ def test_a_loss_that_looks_at_values_sees_the_batches_of_its_task_alone() -> Non
         loss.seen.clear()
     program.steps(0, 20)
     assert [loss.seen for loss in losses] == [{1.0}, {2.0}]
+
+
+@mark.parametrize("n_runs", [1, 2])
+@mark.filterwarnings("ignore:Training")
+def test_a_fault_says_in_which_task(n_runs: int) -> None:
+    tasks = [Task("a", (X, LABELS)), Task("b", (X, X[:, :3]))]
+    runs = [a_mixed_run(seed, tasks, (9, 2)) for seed in range(n_runs)]
+    with raises(ValueError, match=r"Found shapes \[8, 2\] and \[8, 3\]\.") as caught:
+        outcomes_of(runs)
+    assert "This is the loss of task 'b'." in caught.value.__notes__
 
 
 @mark.parametrize("kind", [torch.bool, torch.uint8, torch.int32, torch.int64])

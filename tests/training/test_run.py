@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
 
-import torch
 from pytest import mark, param, raises
 from torch import nn
 
@@ -12,7 +11,7 @@ from allotment.network import GumbelMatrix, ModularLayer, MultiTaskNetwork, Shar
 from allotment.tasks import Task
 from allotment.training import Run, fit
 
-from .toy import N_INPUTS, SETTINGS, Line, a_network, classes, lines
+from .toy import SETTINGS, Line, a_network, classes, lines
 
 
 def tasks_named(*names: str) -> list[Task]:
@@ -87,31 +86,3 @@ def test_heads_are_as_wide_as_their_tasks_need(
     network = a_network(SharedBottom(2, 2), [nn.Linear(4, 2), nn.Linear(4, width)])
     with expectation:
         fit(network, classes(2, 4), SETTINGS)
-
-
-TOO_FEW = r"^The head of task 'b' should have as many outputs as a target has numbers, 3\. Found "
-
-
-@mark.parametrize(
-    ("width", "expectation"),
-    [
-        (2, raises(ValueError, match=TOO_FEW + r"2\.$")),
-        (3, does_not_raise()),
-        (4, raises(ValueError, match=TOO_FEW + r"4\.$")),
-    ],
-)
-def test_a_head_has_the_width_of_its_targets(
-    width: int, expectation: AbstractContextManager[object]
-) -> None:
-    x = torch.randn(8, N_INPUTS)
-    tasks = [Task("a", (x, torch.randn(8))), Task("b", (x, torch.randn(8, 3)))]
-    network = a_network(GumbelMatrix(2, 3), [nn.Linear(4, 1), nn.Linear(4, width)])
-    with expectation:
-        Run(network, tasks)
-
-
-def test_the_head_of_a_loss_of_ones_own_may_have_any_width() -> None:
-    x, y = torch.randn(8, N_INPUTS), torch.randn(8)
-    tasks = [Task("a", (x, y)), Task("b", (x, y), loss=lambda outputs, _: outputs.mean())]
-    network = a_network(GumbelMatrix(2, 3), [nn.Linear(4, 1), nn.Linear(4, 2)])
-    fit(network, tasks, SETTINGS)

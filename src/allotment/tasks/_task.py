@@ -82,6 +82,11 @@ def _is_cross_entropy(loss: Loss) -> bool:
 
 def mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     """Returns the mean squared error; outputs ``[B, 1]`` may stand against targets ``[B]``."""
+    if outputs.numel() != targets.numel():
+        raise ValueError(
+            "Outputs should have as many numbers as targets. "
+            f"Found shapes {list(outputs.shape)} and {list(targets.shape)}."
+        )
     return (outputs.view_as(targets) - targets).square().mean()
 
 

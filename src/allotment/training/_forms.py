@@ -57,6 +57,7 @@ class Forms:
     def __init__(
         self, runs: Sequence[Run], network: MultiTaskNetwork, device: torch.device
     ) -> None:
+        self._names = [[task.name for task in run.tasks] for run in runs]
         examples: dict[Form, Tensor] = {}  # a target of each form
         self._rows: list[list[Form]] = []  # by run and task
         for run in runs:
@@ -94,9 +95,15 @@ class Forms:
         if self.are_one:
             return self._forms[0].loss(outputs, targets[0])
         if isinstance(task, int):
-            form = self._rows[run][task]
-            return form.loss(outputs, self._own(targets, form)).to(outputs.dtype)
+            return self._loss_of(self._rows[run][task], outputs, targets, self._names[run][task])
         return self._chosen(outputs, targets, self._numbers.index_select(0, task.reshape(1))[0])
+
+    def _loss_of(self, form: Form, outputs: Tensor, targets: Sequence[Tensor], name: str) -> Tensor:
+        try:
+            return form.loss(outputs, self._own(targets, form)).to(outputs.dtype)
+        except Exception as error:
+            error.add_note(f"This is the loss of task {name!r}.")
+            raise
 
     def _chosen(self, outputs: Tensor, targets: Sequence[Tensor], number: Tensor) -> Tensor:
         """Returns the loss of the form of this number.

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from ..network import MultiTaskNetwork
-from ..tasks import Split, Task, check_names, mean_squared_error
+from ..tasks import Task, check_names
 from ._settings import TrainingSettings
 
 
@@ -39,25 +39,12 @@ class Run:
         for task, head in zip(
             self.tasks, heads if isinstance(heads, nn.ModuleList) else [], strict=False
         ):
-            if not isinstance(head, nn.Linear):
-                continue
-            if task.is_classification and head.out_features < task.n_outputs:
+            n_classes = task.n_outputs if task.is_classification else 0
+            if isinstance(head, nn.Linear) and head.out_features < n_classes:
                 raise ValueError(
-                    f"The head of task {task.name!r} should have at least {task.n_outputs} "
-                    f"outputs, one for each class. Found {head.out_features}."
+                    f"The head of task {task.name!r} should have at least {n_classes} outputs, "
+                    f"one for each class. Found {head.out_features}."
                 )
-            n_numbers = _n_numbers(task)
-            if n_numbers and head.out_features != n_numbers:
-                raise ValueError(
-                    f"The head of task {task.name!r} should have as many outputs as a target has "
-                    f"numbers, {n_numbers}. Found {head.out_features}."
-                )
-
-
-def _n_numbers(task: Task) -> int:
-    """Returns how many numbers the squared error of a task compares; 0 where it is not known."""
-    is_known = isinstance(task.train, Split) and task.loss_function is mean_squared_error
-    return task.train.targets[0].numel() if is_known else 0
 
 
 def check_alike(runs: Sequence[Run]) -> None:
