@@ -51,7 +51,8 @@ class Evaluation:
     Attributes:
         split: "validation" or "test".
         losses: Each task's mean loss, shape ``[T]``.
-        accuracies: Each task's share of right answers, 0 to 1, ``[T]``; None unless all classify.
+        accuracies: Each task's share of right answers, 0 to 1, ``[T]``; NaN for a regression, and
+            None where all are.
     """
 
     split: str

@@ -2,15 +2,16 @@
 
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
+from functools import partial
 from typing import Any
 
 import torch
 from pytest import mark, param, raises
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from allotment.tasks import FreshSamples, Split, Task, check_names
+from allotment.tasks import FreshSamples, Loss, Split, Task, check_names
 
 
 class Coins(FreshSamples):
@@ -54,6 +55,29 @@ def test_what_is_said_goes_before_what_is_inferred() -> None:
     assert task.loss_function is F.multi_margin_loss
 
 
+INTEGERS = torch.tensor([0, 3, 1, 2])
+
+
+@mark.parametrize(
+    ("targets", "loss", "n_outputs", "is_classification"),
+    [
+        param(INTEGERS, None, 4, True, id="labels"),
+        param(INTEGERS, F.cross_entropy, 4, True, id="cross-entropy"),
+        param(INTEGERS, partial(F.cross_entropy, label_smoothing=0.1), 4, True, id="smoothed"),
+        param(INTEGERS, nn.CrossEntropyLoss(), 4, True, id="cross-entropy as a module"),
+        param(INTEGERS, F.multi_margin_loss, 4, False, id="another loss of labels"),
+        param(torch.ones(4, 3, dtype=torch.bool), F.l1_loss, 3, False, id="a loss of columns"),
+        param(torch.rand(4, 3), F.cross_entropy, 3, False, id="cross-entropy of probabilities"),
+    ],
+)
+def test_labels_are_integers_learnt_by_cross_entropy(
+    targets: Tensor, loss: Loss | None, n_outputs: int, is_classification: bool
+) -> None:
+    task = Task("a", (X, targets), loss=loss)
+    assert task.n_outputs == n_outputs
+    assert task.is_classification is is_classification
+
+
 def test_fresh_samples_make_a_regression_with_one_output() -> None:
     task = Task("a", Coins())
     assert (task.n_outputs, task.is_classification) == (1, False)
@@ -65,6 +89,27 @@ def test_the_natural_loss_of_a_regression_is_the_mean_squared_error() -> None:
     outputs, targets = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([1.0, 0.0, 1.0])
     assert_close(loss(outputs, targets), torch.tensor(13 / 3))
     assert_close(loss(outputs, targets.unsqueeze(1)), torch.tensor(13 / 3))
+
+
+@mark.parametrize(
+    ("width", "expectation"),
+    [
+        (
+            1,
+            raises(ValueError, match=r"as many numbers .* Found shapes \[4, 1\] and \[4, "),
+        ),
+        (2, does_not_raise()),
+        (
+            3,
+            raises(ValueError, match=r"as many numbers .* Found shapes \[4, 3\] and \[4, "),
+        ),
+    ],
+)
+def test_outputs_have_as_many_numbers_as_targets(
+    width: int, expectation: AbstractContextManager[object]
+) -> None:
+    with expectation:
+        Task("a", (X, torch.randn(4, 2))).loss_function(torch.randn(4, width), torch.randn(4, 2))
 
 
 def test_a_split_that_is_missing_is_none() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -12,6 +13,7 @@ from allotment.network import GumbelMatrix, MultiTaskNetwork, Noise
 from allotment.tasks import Split, as_seen
 from allotment.training import ROUNDS_PER_BLOCK, Run, TrainingSettings
 from allotment.training._blocks import BlockMaker
+from allotment.training._forms import layout_of, some_targets
 from allotment.training._store import Store
 
 NORMALISATIONS = (nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d)
@@ -36,6 +38,7 @@ def steps_of(run: Run) -> Iterator[Step]:
         head = network.heads[0]
         assert isinstance(head, nn.Linear)
         n_features = head.in_features
+    layouts = list(dict.fromkeys(layout_of(some_targets(task.train)) for task in tasks))
     maker = BlockMaker([run], store, sum(network.layer_sizes), n_features)
     for first in range(0, run.settings.rounds, ROUNDS_PER_BLOCK):
         block = maker.make(first // ROUNDS_PER_BLOCK)
@@ -45,14 +48,15 @@ def steps_of(run: Run) -> Iterator[Step]:
             dropout = None if block.dropout is None else block.dropout[step, 0]
             noise = Noise(block.gates[step, 0], dropout)
             if block.rows is None:
-                assert block.inputs is not None and block.targets is not None
-                yield Step(task, block.inputs[step, 0], block.targets[step, 0], noise)
+                assert block.inputs is not None
+                y = block.targets[layouts.index(layout_of(some_targets(tasks[task].train)))]
+                yield Step(task, block.inputs[step, 0], y[step, 0], noise)
                 continue
             assert store is not None
             split, rows = tasks[task].train, block.rows[step, 0]
             x = as_seen(store.inputs[rows], split.view, split.scale)
-            _, y = store.fetch(rows.unsqueeze(0), torch.tensor([store.kind(split)]))
-            yield Step(task, x, y[0], noise)
+            y = split.targets[rows - store.rows(replace(split, rows=None))[0]]
+            yield Step(task, x, y if y.is_floating_point() else y.long(), noise)
 
 
 def plainly_trained(run: Run) -> tuple[MultiTaskNetwork, list[tuple[int, float]]]:

@@ -19,7 +19,7 @@ def _all_are_large(monkeypatch: MonkeyPatch) -> None:
 
 
 @mark.usefixtures("double", "_all_are_large")
-@mark.parametrize("make", RUNS[:5])
+@mark.parametrize("make", RUNS[:7])
 @mark.parametrize("schedule", ["alternating", "joint"])
 @mark.parametrize("capture", [True, False], ids=["recorded", "not recorded"])
 def test_runs_apart_equal_plainly_written_loops(

@@ -1,5 +1,6 @@
 """Which weights are kept: those that did best on validation."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import torch
@@ -12,7 +13,17 @@ from allotment.tasks import Task
 from allotment.training import Progress, Run
 
 from .test_evaluation import assert_equal, by_hand
-from .toy import N_INPUTS, SETTINGS, a_network, a_run, classes, n_different, progress_of
+from .toy import (
+    N_INPUTS,
+    SETTINGS,
+    a_network,
+    a_run,
+    classes,
+    mixed,
+    mixed_network,
+    n_different,
+    progress_of,
+)
 
 # A learning rate at which accuracy comes and goes.
 RESTLESS = replace(SETTINGS, rounds=60, learning_rate=0.3, evaluate_every=10)
@@ -103,15 +114,23 @@ def test_the_end_is_looked_at_too() -> None:
     assert list(validation_scores(progress_of([run]), 0)) == [10, 15]
 
 
-@mark.parametrize("n_runs", [1, 2])
-def test_a_regression_keeps_the_smallest_loss(n_runs: int) -> None:
-    x, y = torch.randn(40, N_INPUTS), torch.randn(40)
+def a_regression(seed: int) -> Run:
+    generator = torch.Generator().manual_seed(1)
+    x, y = torch.randn(40, N_INPUTS, generator=generator), torch.randn(40, generator=generator)
     tasks = [Task(name, (x[:20], y[:20]), (x[20:], y[20:])) for name in "ab"]
+    return a_run(seed, RESTLESS, tasks=tasks, build=lambda: a_network(SharedBottom(2, 2)))
 
-    def build() -> MultiTaskNetwork:
-        return a_network(SharedBottom(2, 2))
 
-    runs = [a_run(seed, RESTLESS, tasks=tasks, build=build) for seed in range(n_runs)]
+def of_mixed(seed: int) -> Run:
+    return a_run(seed, RESTLESS, tasks=mixed(), build=mixed_network)
+
+
+@mark.parametrize("make", [a_regression, of_mixed])
+@mark.parametrize("n_runs", [1, 2])
+def test_where_not_all_classify_the_smallest_loss_is_kept(
+    make: Callable[[int], Run], n_runs: int
+) -> None:
+    runs = [make(seed) for seed in range(n_runs)]
     told = progress_of(runs)
     assert told[-1].outcomes is not None
     for index, outcome in enumerate(told[-1].outcomes):

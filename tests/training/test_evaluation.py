@@ -14,7 +14,17 @@ from allotment.network import GumbelMatrix, MultiTaskNetwork
 from allotment.tasks import Split, Task
 from allotment.training import Run
 
-from .toy import N_INPUTS, SETTINGS, a_network, a_run, classes, lines, outcomes_of
+from .toy import (
+    N_INPUTS,
+    SETTINGS,
+    a_network,
+    a_run,
+    classes,
+    lines,
+    mixed,
+    mixed_network,
+    outcomes_of,
+)
 
 WIDTHS = (2, 5, 3)
 
@@ -42,15 +52,17 @@ def by_hand(run: Run, outcome: Outcome, part: str) -> Evaluation:
         split = task.split(part)
         assert split is not None
         x, y = split.examples()
+        y = y if y.is_floating_point() else y.long()
         outputs = network(x, index)
         losses.append(task.loss_function(outputs, y).item())
+        accuracies.append(np.nan)
         if task.is_classification:
             assert outputs.shape[1] == task.n_outputs
-            accuracies.append((outputs.argmax(dim=1) == y).double().mean().item())
+            accuracies[-1] = (outputs.argmax(dim=1) == y).double().mean().item()
     return Evaluation(
         split=part,
         losses=np.array(losses),
-        accuracies=np.array(accuracies) if accuracies else None,
+        accuracies=None if np.isnan(accuracies).all() else np.array(accuracies),
     )
 
 
@@ -90,6 +102,17 @@ def test_a_regression_has_losses_and_no_accuracies(n_runs: int) -> None:
         assert_equal(outcome.test, by_hand(run, outcome, "test"))
         assert outcome.test is not None and outcome.test.accuracies is None
         assert outcome.validation is None
+
+
+@mark.parametrize("n_runs", [1, 2])
+def test_accuracies_are_of_the_tasks_that_classify(n_runs: int) -> None:
+    tasks = mixed()
+    runs = [a_run(seed, tasks=tasks, build=mixed_network) for seed in range(n_runs)]
+    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+        assert_equal(outcome.test, by_hand(run, outcome, "test"))
+        assert outcome.test is not None and outcome.test.accuracies is not None
+        assert np.isnan(outcome.test.accuracies).tolist() == [False, True, True, False, True]
+        assert np.isfinite(outcome.test.losses).all()
 
 
 def test_bytes_under_a_view_are_evaluated_as_they_are_trained() -> None:

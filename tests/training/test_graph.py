@@ -1,15 +1,20 @@
 """The captured step, where it cannot be captured."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import torch
 from pytest import MonkeyPatch, mark, raises
+from torch import Tensor
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
 
+from allotment.training import Run
 from allotment.training._graph import N_WARM_UPS, GraphSteps
 from allotment.training._program import Program
 
+from .test_program import of_mixed, of_mixed_samples
 from .toy import SETTINGS, a_run, outcomes_of
 
 
@@ -33,6 +38,28 @@ def test_where_a_step_cannot_be_captured_training_starts_from_the_beginning(
         block = program._blocks.make(0)
         GraphSteps(program._step, block, 1, program.replicas, program._optimizer)
     assert_close(program.steps(0, 20)[0], expected, rtol=0, atol=0)
+
+
+@mark.parametrize("make", [of_mixed, of_mixed_samples])
+@mark.parametrize("schedule", ["alternating", "joint"])
+def test_a_step_of_mixed_tasks_needs_no_value_from_the_device(
+    make: Callable[[], Run], schedule: str
+) -> None:
+    runs = [replace(make(), seed=seed) for seed in range(2)]
+    settings = replace(runs[0].settings, schedule=schedule)
+    program = Program([replace(run, settings=settings) for run in runs], torch.device("cpu"))
+    block = program._blocks.make(0)
+
+    def step(learnt: list[Tensor], index: Tensor) -> tuple[Tensor, list[Tensor]]:
+        return program._eager(learnt, program._batch(block, index))
+
+    # Tensors without values: whatever would have to wait for one is an error.
+    graph = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(
+        program._learnt, torch.tensor([3])
+    )
+    expected = program._losses_and_gradients(program._learnt, program._batch(block, 3))
+    found = graph(program._learnt, torch.tensor([3]))
+    assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
 @mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -32,7 +32,7 @@ def test_joint_training_equals_a_plainly_written_loop(
 
 
 @mark.usefixtures("double")
-@mark.parametrize("make", RUNS[:5])
+@mark.parametrize("make", RUNS[:7])
 def test_runs_that_train_jointly_and_together_equal_plainly_written_loops(
     make: Callable[[], Run], device: torch.device
 ) -> None:

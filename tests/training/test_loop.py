@@ -30,6 +30,8 @@ from .toy import (
     assert_same_end,
     classes,
     lines,
+    mixed,
+    mixed_network,
     n_different,
     outcomes_of,
     progress_of,
@@ -49,6 +51,11 @@ def of_classes(seed: int) -> Run:
         return a_network(GumbelMatrix(2, 3), heads, dropout=0.4)
 
     return a_run(seed, CLASSES, tasks=classes(2, 4), build=build)
+
+
+def of_mixed(seed: int) -> Run:
+    """Returns runs of labels, numbers and counts."""
+    return a_run(seed, CLASSES, tasks=mixed(), build=lambda: mixed_network(0.4))
 
 
 def of_fixed_gates(seed: int) -> Run:
@@ -89,6 +96,7 @@ def of_batch_norms(seed: int) -> Run:
 RUNS = [
     param(of_lines, id="learnt gates"),
     param(of_classes, id="classes"),
+    param(of_mixed, id="mixed targets"),
     param(of_fixed_gates, id="ways of sharing"),
     param(of_budgets, id="budgets"),
     param(of_own_tasks, id="tasks of their own"),
@@ -111,7 +119,7 @@ def test_a_run_among_others_ends_like_the_lone_run_with_its_seed(
         assert_same_end(outcome, alone)
 
 
-@mark.parametrize("make", RUNS[:3])
+@mark.parametrize("make", RUNS[:4])
 def test_a_seed_fixes_everything(make: Callable[[int], Run]) -> None:
     torch.manual_seed(100)
     first = outcomes_of([make(1), make(2)])

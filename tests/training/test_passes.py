@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 from pytest import mark, param, raises, warns
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from torch.testing import assert_close
 from allotment.network import GumbelMatrix, MultiTaskNetwork
 from allotment.tasks import Task
 from allotment.training import Run
+from allotment.training._forms import MOST_FORMS
 
 from .reference import plainly_trained
 from .test_capture import LooksAtValues
@@ -45,6 +47,20 @@ def with_other_losses(seed: int) -> Run:
     return a_run(seed, tasks=[first, replace(second, loss=absolute)])
 
 
+def with_losses_of_its_own(seed: int) -> Run:
+    return a_run(seed, tasks=[replace(task, loss=absolute) for task in lines()] if seed else None)
+
+
+MANY_LOSSES = [partial(absolute) for _ in range(MOST_FORMS + 1)]
+
+
+def with_many_losses(seed: int) -> Run:
+    n_tasks = len(MANY_LOSSES)
+    pairs = zip(lines(n_tasks), MANY_LOSSES, strict=True)
+    tasks = [replace(task, loss=loss) for task, loss in pairs]
+    return a_run(seed, tasks=tasks, build=lambda: a_network(GumbelMatrix(n_tasks, 3)))
+
+
 def that_look_at_values(seed: int) -> Run:
     return a_run(seed, build=lambda: a_network(GumbelMatrix(2, 3), make=LooksAtValues))
 
@@ -62,10 +78,11 @@ def assert_plain(runs: list[Run]) -> None:
     ("make", "reason"),
     [
         param(with_other_heads, r"heads that are not all linear", id="heads"),
-        param(with_other_losses, r"tasks with different losses", id="losses"),
+        param(with_losses_of_its_own, r"runs with different losses or targets", id="losses"),
+        param(with_many_losses, r"tasks with more than 8 forms", id="many losses"),
         param(
             that_look_at_values,
-            r"a component cannot be batched over runs \(.+\)",
+            r"a component or a loss cannot be batched over runs \(.+\)",
             id="a component",
         ),
     ],
@@ -79,18 +96,11 @@ def test_runs_that_cannot_be_one_program_train_one_at_a_time_with_one_warning(
 
 
 @mark.usefixtures("double")
-@mark.parametrize("make", [with_other_heads, with_other_losses])
+@mark.parametrize("make", [with_other_heads, with_other_losses, with_many_losses])
 def test_a_lone_run_of_any_kind_trains_in_silence(make: Callable[[int], Run]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert_plain([make(0)])
-
-
-@mark.usefixtures("double")
-def test_every_run_learns_from_its_own_losses() -> None:
-    runs = [a_run(0), a_run(1, tasks=[replace(task, loss=absolute) for task in lines()])]
-    with warns(UserWarning, match="Training one run at a time: "):
-        assert_plain(runs)
 
 
 @mark.usefixtures("double")

@@ -6,6 +6,7 @@ from dataclasses import replace
 import torch
 from pytest import mark, param
 from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_
 from torch.testing import assert_close
 
@@ -25,10 +26,15 @@ from .reference import plainly_trained
 from .toy import (
     N_INPUTS,
     SETTINGS,
+    Line,
+    Pairs,
+    Sorted,
     a_network,
     a_run,
     classes,
     lines,
+    mixed,
+    mixed_network,
     outcomes_of,
     picture_network,
     pictures,
@@ -137,9 +143,26 @@ def of_other_heads() -> Run:
     return a_run(settings=EVERYTHING, build=build)
 
 
+def of_mixed() -> Run:
+    """Returns a run of labels, numbers and counts, in heads of different widths."""
+    return a_run(settings=EVERYTHING, tasks=mixed(), build=lambda: mixed_network(0.3))
+
+
+def of_mixed_samples() -> Run:
+    """Returns a run of fresh samples with labels, one number or two."""
+
+    def build() -> MultiTaskNetwork:
+        return a_network(GumbelMatrix(3, 3), [nn.Linear(4, width) for width in (3, 1, 2)])
+
+    tasks = [Task("a", Sorted(0), loss=F.cross_entropy), Task("b", Line(1)), Task("c", Pairs(2))]
+    return a_run(settings=EVERYTHING, tasks=tasks, build=build)
+
+
 RUNS = [
     param(of_lines, id="fresh samples"),
     param(of_classes, id="classes"),
+    param(of_mixed, id="mixed targets"),
+    param(of_mixed_samples, id="mixed fresh samples"),
     param(of_images, id="images"),
     param(of_pictures, id="convolutions with norms"),
     param(of_nothing_shared, id="nothing shared"),
@@ -166,7 +189,7 @@ def test_training_equals_a_plainly_written_loop(
 
 
 @mark.usefixtures("double")
-@mark.parametrize("make", RUNS[:5])
+@mark.parametrize("make", RUNS[:7])
 def test_runs_that_train_together_equal_plainly_written_loops(
     make: Callable[[], Run], device: torch.device
 ) -> None:
@@ -176,7 +199,7 @@ def test_runs_that_train_together_equal_plainly_written_loops(
         assert_trained_plainly(each, outcome.weights, atol=1e-9)
 
 
-@mark.parametrize("make", RUNS[:2])
+@mark.parametrize("make", RUNS[:3])
 def test_single_precision_stays_near_the_plain_loop(make: Callable[[], Run]) -> None:
     assert_trained_plainly(make(), weights_of(make()), atol=1e-5)
 

@@ -8,7 +8,7 @@ from pytest import mark, param, raises
 from torch import Tensor
 
 from allotment.network import Annealing, GumbelMatrix, SharedBottom
-from allotment.tasks import Task
+from allotment.tasks import Split, Task
 from allotment.training import Run
 
 from .toy import N_INPUTS, SETTINGS, Line, a_network, a_run, outcomes_of, progress_of
@@ -56,9 +56,11 @@ def test_runs_that_cannot_go_together_are_refused(
         progress_of(runs())
 
 
-ONE_SHAPE = (
-    r"should have training examples of one shape and type, all arrays or all fresh samples\. Found"
+ONE_KIND = (
+    r"^The tasks of a network should have inputs of one shape, type and scale, all arrays or all "
+    r"fresh samples\. Found {} for task 'a' and {} for task 'b'\.$"
 )
+FLOATS = r"arrays of shape \[6\], torch\.float32, scale 1"
 
 
 def arrays(*shape: int, n: int = 8, dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
@@ -74,27 +76,60 @@ class Narrow(Line):
 
 
 @mark.parametrize(
-    ("first", "second"),
+    ("first", "second", "found"),
     [
-        param(arrays(N_INPUTS), arrays(N_INPUTS - 1), id="shapes"),
-        param(arrays(N_INPUTS), arrays(N_INPUTS, dtype=torch.uint8), id="types"),
-        param(arrays(N_INPUTS), (torch.zeros(8, N_INPUTS), torch.zeros(8, 2)), id="targets"),
         param(
             arrays(N_INPUTS),
-            (torch.zeros(8, N_INPUTS), torch.zeros(8, dtype=torch.int64)),
-            id="numbers and labels",
+            arrays(N_INPUTS - 1),
+            (FLOATS, FLOATS.replace("6", "5")),
+            id="shapes",
         ),
-        param(arrays(N_INPUTS), Line(0), id="arrays and fresh samples"),
+        param(
+            arrays(N_INPUTS),
+            arrays(N_INPUTS, dtype=torch.uint8),
+            (FLOATS, FLOATS.replace("float32", "uint8")),
+            id="types",
+        ),
+        param(
+            arrays(N_INPUTS),
+            Split(*arrays(N_INPUTS), scale=0.5),
+            (FLOATS, FLOATS.replace("1", r"0\.5")),
+            id="scales",
+        ),
+        param(
+            arrays(N_INPUTS),
+            Line(0),
+            (FLOATS, FLOATS.replace("arrays", "fresh samples")),
+            id="arrays and fresh samples",
+        ),
         param(
             Line(0),
             Narrow(1),
+            (r"fresh samples of shape \[6\].*", r"fresh samples of shape \[5\].*"),
             id="fresh samples of different shapes",
         ),
     ],
 )
-def test_tasks_of_different_shapes_are_refused(first: object, second: object) -> None:
-    with raises(ValueError, match=ONE_SHAPE):
+def test_tasks_with_different_inputs_are_refused(
+    first: object, second: object, found: tuple[str, str]
+) -> None:
+    with raises(ValueError, match=ONE_KIND.format(*found)):
         progress_of([a_run(tasks=[Task("a", first), Task("b", second)])])
+
+
+@mark.parametrize(
+    "second",
+    [
+        param(torch.zeros(8), id="one kind"),
+        param(torch.zeros(8, 1), id="shapes"),
+        param(torch.zeros(8, dtype=torch.float64), id="types"),
+        param(torch.zeros(8, dtype=torch.uint8), id="numbers and labels"),
+    ],
+)
+def test_tasks_may_have_different_targets(second: Tensor) -> None:
+    x, first = arrays(N_INPUTS)
+    (outcome,) = outcomes_of([a_run(tasks=[Task("a", (x, first)), Task("b", (x, second))])])
+    assert outcome.status == "finished"
 
 
 def test_tasks_may_have_different_numbers_of_examples() -> None:

@@ -13,7 +13,14 @@ from allotment._progress import Evaluation, Outcome
 from allotment.network import GumbelMatrix, MultiTaskNetwork
 from allotment.training import Progress, Run, TrainingState, _loop, train
 
-from .test_loop import of_batch_norms, of_classes, of_fixed_gates, of_lines, of_own_tasks
+from .test_loop import (
+    of_batch_norms,
+    of_classes,
+    of_fixed_gates,
+    of_lines,
+    of_mixed,
+    of_own_tasks,
+)
 from .toy import (
     SETTINGS,
     a_network,
@@ -62,6 +69,7 @@ def of_joint_pictures(seed: int) -> Run:
 KINDS = [
     param(of_lines, id="learnt gates, fresh samples"),
     param(of_classes, id="stored data, dropout, padded heads, best kept"),
+    param(of_mixed, id="mixed targets, best kept"),
     param(of_fixed_gates, id="ways of sharing"),
     param(of_own_tasks, id="tasks of their own"),
     param(of_failures, id="failures"),

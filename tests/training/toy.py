@@ -59,6 +59,59 @@ def classes(*widths: int, n: int = 40, n_held_out: int = 30) -> list[Task]:
     return tasks
 
 
+def counts_loss(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Returns the loss of counts under a Poisson distribution; outputs are logarithms."""
+    return (outputs.view_as(targets).exp() - outputs.view_as(targets) * targets).mean()
+
+
+MIXED = {"kind": 3, "size": 1, "place": 3, "sort": 5, "count": 1}  # outputs of each
+
+
+def mixed(n: int = 40, n_held_out: int = 30) -> list[Task]:
+    """Returns two classifications, two regressions and counts, on one copy of the inputs."""
+    generator = torch.Generator().manual_seed(11)
+    x = torch.randn(n + 2 * n_held_out, N_INPUTS, generator=generator)
+    parts = torch.arange(len(x)).split([n, n_held_out, n_held_out])
+    scores = x @ torch.randn(N_INPUTS, 5, generator=generator)
+    targets = {
+        "kind": scores[:, :3].argmax(dim=1).to(torch.uint8),
+        "size": scores[:, :1].sin(),
+        "place": scores[:, 1:4].cos(),
+        "sort": scores.argmax(dim=1),
+        "count": scores[:, 4].abs().round().to(torch.int32),
+    }
+    targets["kind"][:3], targets["sort"][:5] = torch.arange(3), torch.arange(5)
+    losses = {"count": counts_loss}
+    tasks = []
+    for name, y in targets.items():
+        train, validation, test = (Split(x, y, rows) for rows in parts)
+        tasks.append(Task(name, train, validation, test, loss=losses.get(name)))
+    return tasks
+
+
+def mixed_network(dropout: float = 0.0) -> MultiTaskNetwork:
+    """Returns a network for the mixed tasks."""
+    heads = {name: nn.Linear(4, width) for name, width in MIXED.items()}
+    layer = ModularLayer([component() for _ in range(3)], GumbelMatrix(len(MIXED), 3, p_init=0.7))
+    return MultiTaskNetwork(None, [layer], heads, dropout=dropout)
+
+
+class Sorted(Line):
+    """Points, each with the number of the part of the line that it lies in."""
+
+    def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        x, y = super().draw(n, generator)
+        return x, torch.bucketize(y, torch.tensor([-1.0, 1.0])).to(torch.int32)
+
+
+class Pairs(Line):
+    """Points with two numbers each."""
+
+    def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        x, y = super().draw(n, generator)
+        return x, torch.stack([y, y.square()], dim=1)
+
+
 def pictures(*widths: int, n: int = 30) -> list[Task]:
     """Returns classifications of images of 6x6 pixels; they share one copy of the images."""
     generator = torch.Generator().manual_seed(3)

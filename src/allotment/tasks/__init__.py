@@ -17,6 +17,7 @@ from ._split import Split as Split
 from ._split import as_seen as as_seen
 from ._synthetic import SineSamples as SineSamples
 from ._synthetic import synthetic_pairs as synthetic_pairs
+from ._task import Loss as Loss
 from ._task import Task as Task
 from ._task import check_names as check_names
 from ._three_clusters import three_clusters as three_clusters

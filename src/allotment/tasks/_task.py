@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 
 from ._split import FreshSamples, Split, as_split
 
@@ -26,7 +27,8 @@ class Task:
         test: Examples that are looked at once, at the end, if any.
         n_outputs: Numbers the network gives; 0: the largest label + 1, or the targets' width.
         loss: From outputs and targets to the mean over a batch; None: cross-entropy for integer
-            targets (a classification), the mean squared error for others (a regression).
+            targets (a classification), the mean squared error for others (a regression). With
+            another loss it is no classification, whatever its targets.
         family: The group the task is known to belong to, for analysis alone.
     """
 
@@ -55,11 +57,15 @@ class Task:
         """The loss that was chosen, or the natural one for the targets."""
         if self.loss is not None:
             return self.loss
-        return F.cross_entropy if self.is_classification else mean_squared_error
+        return F.cross_entropy if self._has_integers else mean_squared_error
 
     @property
     def is_classification(self) -> bool:
-        """Whether targets are class labels."""
+        """Whether targets are class labels: integers, learnt by cross-entropy."""
+        return self._has_integers and _is_cross_entropy(self.loss_function)
+
+    @property
+    def _has_integers(self) -> bool:
         return isinstance(self.train, Split) and not self.train.targets.is_floating_point()
 
     def split(self, name: str) -> Split | None:
@@ -71,15 +77,25 @@ class Task:
         if not isinstance(self.train, Split):
             return 1
         targets = self.train.targets
-        if self.train.rows is not None and self.is_classification:
-            targets = targets[self.train.rows]
-        if self.is_classification:
-            return int(targets.max()) + 1
+        if self.is_classification or (self._has_integers and targets.ndim == 1):
+            own = targets if self.train.rows is None else targets[self.train.rows]
+            return int(own.max()) + 1
         return 1 if targets.ndim == 1 else targets.shape[1]
+
+
+def _is_cross_entropy(loss: Loss) -> bool:
+    """Tells whether a loss is torch's cross-entropy, be it with weights or smoothed labels."""
+    function = loss.func if isinstance(loss, partial) else loss
+    return function is F.cross_entropy or isinstance(function, nn.CrossEntropyLoss)
 
 
 def mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     """Returns the mean squared error; outputs ``[B, 1]`` may stand against targets ``[B]``."""
+    if outputs.numel() != targets.numel():
+        raise ValueError(
+            "Outputs should have as many numbers as targets. "
+            f"Found shapes {list(outputs.shape)} and {list(targets.shape)}."
+        )
     return (outputs.view_as(targets) - targets).square().mean()
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -59,7 +60,11 @@ class Best:
 
 
 def _score(validation: Evaluation) -> float:
-    """Returns the mean accuracy over tasks, or the mean loss, negative; a NaN is never best."""
-    if validation.accuracies is not None:
-        return float(validation.accuracies.mean())
+    """Returns the mean accuracy over tasks; where not all classify, the mean loss, negative.
+
+    A NaN is never best.
+    """
+    accuracies = validation.accuracies
+    if accuracies is not None and not np.isnan(accuracies).any():
+        return float(accuracies.mean())
     return -float(validation.losses.mean())

@@ -1,6 +1,6 @@
 """The random draws and batches of a block of rounds, for several runs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .._streams import stream
 from ..tasks import FreshSamples, Split
+from ._forms import layout_of, some_targets
 from ._run import Run
 from ._settings import ROUNDS_PER_BLOCK
 from ._store import Store
@@ -24,14 +25,19 @@ class Block:
     kinds: Tensor | None = None  # [S, R], kinds of the store
     augmentation: Tensor | None = None  # [S, R, B, n_draws], uniform
     inputs: Tensor | None = None  # [S, R, B, ...], fresh samples
-    targets: Tensor | None = None  # [S, R, B, ...]
+    targets: tuple[Tensor, ...] = ()  # [S, R, B, ...] of every layout; the task's own counts
 
     def to(self, device: torch.device) -> "Block":
         """Returns the block on a device."""
         if device.type == "cpu":
             return self
-        moved = {name: t.to(device) for name, t in vars(self).items() if t is not None}
-        return replace(self, **moved)
+        named = {k: t.to(device) for k, t in vars(self).items() if isinstance(t, Tensor)}
+        return replace(self, **named, targets=tuple(t.to(device) for t in self.targets))
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Yields all that is there, in a fixed order."""
+        yield from (tensor for tensor in vars(self).values() if isinstance(tensor, Tensor))
+        yield from self.targets
 
 
 class BlockMaker:
@@ -56,6 +62,8 @@ class BlockMaker:
         self._n_draws = n_draws
         self._batch_size = runs[0].settings.batch_size
         self._n_tasks = len(runs[0].tasks)
+        targets = [some_targets(task.train) for run in runs for task in run.tasks]
+        self._layouts = list(dict.fromkeys(map(layout_of, targets)))
         self._block: Block | None = None  # kept, since new memory costs as much as the draws
         self._rows: dict[int, Tensor] = {}  # rows in the store, by the identity of a split
         self._epochs: dict[tuple[int, int], tuple[int, Tensor]] = {}  # by run and task
@@ -80,9 +88,10 @@ class BlockMaker:
         if self._store is not None:
             rows = torch.empty(batch_shape, dtype=torch.int64)
             return replace(block, rows=rows, kinds=torch.empty(shape, dtype=torch.int64))
-        x, y = _samples(self._runs[0], 0).draw(1, torch.Generator())
+        x, _ = _samples(self._runs[0], 0).draw(1, torch.Generator())
         inputs = x.new_empty(*batch_shape, *x.shape[1:])
-        return replace(block, inputs=inputs, targets=y.new_empty(*batch_shape, *y.shape[1:]))
+        targets = [torch.zeros(*batch_shape, *shape, dtype=dtype) for dtype, shape in self._layouts]
+        return replace(block, inputs=inputs, targets=tuple(targets))
 
     def _fill(self, block: Block, r: int, number: int) -> None:
         """Writes one run's part of a block."""
@@ -110,11 +119,13 @@ class BlockMaker:
             block.rows[steps, r] = self._task_rows(r, task, number).view(shape)
             block.kinds[steps, r] = self._store.kind(run.tasks[task].train)
             return
-        assert block.inputs is not None and block.targets is not None
+        assert block.inputs is not None
         generator = stream(run.seed, f"samples/{task}", number)
         x, y = _samples(run, task).draw(ROUNDS_PER_BLOCK * self._batch_size, generator)
         block.inputs[steps, r] = x.view(*shape, *x.shape[1:])
-        block.targets[steps, r] = y.view(*shape, *y.shape[1:])
+        layout = layout_of(y)
+        targets = block.targets[self._layouts.index(layout)]
+        targets[steps, r] = y.to(layout.dtype).view(*shape, *layout.shape)
 
     def _task_rows(self, r: int, task: int, number: int) -> Tensor:
         """Returns the rows of a task's batches in this block: shuffled epochs end to end."""

@@ -47,7 +47,7 @@ def _evaluations(
         columns.append(torch.cat(scores, dim=1))
     replicas.network.train()
     losses, accuracies = torch.stack(columns, dim=2).cpu().double().numpy()  # [R, T] each
-    classifies = all(task.is_classification for task in runs[0].tasks)
+    classifies = any(task.is_classification for task in runs[0].tasks)
     return [
         Evaluation(split=split, losses=losses[r], accuracies=accuracies[r] if classifies else None)
         for r in range(len(runs))
@@ -57,7 +57,7 @@ def _evaluations(
 def _scores(
     replicas: Replicas, state: dict[str, Tensor], index: int, task: Task, split: str, together: bool
 ) -> Tensor:
-    """Returns mean loss and accuracy of one task, ``[2, R]``."""
+    """Returns mean loss and accuracy, NaN in a regression, of one task, ``[2, R]``."""
     examples = task.split(split)
     assert examples is not None
     total = torch.zeros(2, replicas.n_runs if together else 1, device=replicas.device)
@@ -67,7 +67,7 @@ def _scores(
             outputs = widened(functional_call(replicas.network, state, (x, index)))
             loss = task.loss_function(outputs, y) * len(y)
             if not task.is_classification:
-                return torch.stack([loss, torch.zeros_like(loss)])
+                return torch.stack([loss, torch.full_like(loss, torch.nan)])
             n_correct = (outputs.argmax(dim=1) == y).sum()
             return torch.stack([loss, n_correct.to(loss.dtype)])
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import torch
 from torch import Tensor
@@ -29,8 +28,7 @@ class GraphSteps:
         optimizer: torch.optim.Optimizer,
     ) -> None:
         self._step = step
-        present = {name: t.to(replicas.device) for name, t in vars(block).items() if t is not None}
-        self._block = replace(block, **present)
+        self._block = block.to(replicas.device)
         self._position = torch.zeros(1, dtype=torch.int64, device=replicas.device)
         n_steps = len(block.tasks) // tasks_per_step
         shape = (n_steps, replicas.n_runs, tasks_per_step)
@@ -63,9 +61,8 @@ class GraphSteps:
 
     def __call__(self, block: Block, n_steps: int) -> Tensor:
         """Starts steps of a block; returns their losses to be, ``[S, R, tasks per step]``."""
-        for name, tensor in vars(block).items():
-            if tensor is not None:
-                getattr(self._block, name).copy_(tensor)
+        for here, new in zip(self._block.tensors(), block.tensors(), strict=True):
+            here.copy_(new)
         self._position.zero_()
         for _ in range(n_steps):
             self._graph.replay()

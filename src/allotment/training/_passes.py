@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.utils.flop_counter import FlopCounterMode
@@ -14,6 +13,7 @@ from torch.utils.flop_counter import FlopCounterMode
 from .._checks import first_line
 from ..network import MultiTaskNetwork, Noise, side_by_side
 from ._charges import Budgets, Charges
+from ._forms import Forms
 from ._precision import rounded, widened
 from ._python_state import PythonState
 from ._replicas import Replicas
@@ -33,7 +33,7 @@ class Batch(NamedTuple):
 
     tasks: Tensor  # [R]
     inputs: Tensor  # [R, B, ...]
-    targets: Tensor  # [R, B, ...]
+    targets: tuple[Tensor, ...]  # [R, B, ...] of every layout; the task's own counts
     noise: Noise  # [R, C] and [R, B, D]
 
 
@@ -57,9 +57,9 @@ class Passes:
     """Computes the losses of ``R`` runs.
 
     The runs stand at different tasks in the same step, so a task is a tensor here. That needs
-    linear heads (or none) and one loss. Where it cannot be had, or where a component cannot be
-    batched, the runs are computed one after another, and a warning says why. Runs of a large
-    network are computed side by side by choice.
+    linear heads (or none) and few forms of loss and target. Where it cannot be had, or where a
+    component cannot be batched, the runs are computed one after another, and a warning says why.
+    Runs of a large network are computed side by side by choice.
     """
 
     def __init__(self, runs: Sequence[Run], replicas: Replicas, charges: Charges) -> None:
@@ -68,8 +68,8 @@ class Passes:
         self._budgets = Budgets(*(values.to(replicas.device) for values in charges.budgets))
         scope = runs[0].settings.budget_scope
         self._forward = _Forward(replicas.network, scope=scope, tells=charges.any)
-        self._losses = [[task.loss_function for task in run.tasks] for run in runs]
-        self._reason = _why_not_by_tensor(runs, replicas.network)
+        self._forms = Forms(runs, replicas.network, replicas.device)
+        self._reason = _why_not_by_tensor(replicas.network) or self._forms.why_not_by_tensor()
         self.by_tensor = not self._reason  # whether a task is a tensor, or a Python number
         self.together = len(runs) > 1 and self.by_tensor
         self._is_joint = runs[0].settings.schedule == "joint"
@@ -87,7 +87,7 @@ class Passes:
             )
             return passes
         calls = [partial(one, *own) for own in self._apart(learnt, batch)]
-        results = side_by_side(calls, [batch.inputs, batch.targets])
+        results = side_by_side(calls, [batch.inputs, *batch.targets])
         losses, penalties = zip(*results, strict=True)
         return torch.stack(losses), torch.stack(penalties)
 
@@ -95,10 +95,12 @@ class Passes:
     def check(self, batch: Batch) -> None:
         """Finds out how the runs are best computed, and warns where they cannot be as one."""
         together, self.together = self.together, False
+        by_tensor, self.by_tensor = self.by_tensor, self.by_tensor and self._forms.are_one
         python = PythonState(self._replicas.network)
         with FlopCounterMode(display=False) as counter:
             # A mistake in the network or its data is seen here, as it is.
             self._first_alone(batch)
+        self.by_tensor = by_tensor
         self.what_differs = python.what_changed()
         n_operations = counter.get_total_flops()
         self.n_operations = n_operations * self._replicas.n_runs
@@ -117,6 +119,10 @@ class Passes:
         is_same = not self._replicas.keeps_statistics and not self.what_differs
         return self.by_tensor and as_chosen and is_same
 
+    def go_unrecorded(self) -> None:
+        """Computes each batch by the loss of its task alone, where runs are not one program."""
+        self.by_tensor = self.by_tensor and (self.together or self._forms.are_one)
+
     def _first_alone(self, batch: Batch) -> None:
         one = self._tasks_of_one if self._is_joint else self._one
         one(*self._apart((), batch)[0])
@@ -124,8 +130,8 @@ class Passes:
     def _why_not_batched(self, batch: Batch) -> str:
         try:
             self((), batch)
-        except Exception as error:  # whatever a user's component raises
-            return f"a component cannot be batched over runs ({first_line(error)})"
+        except Exception as error:  # whatever a user's component or loss raises
+            return f"a component or a loss cannot be batched over runs ({first_line(error)})"
         return ""
 
     def _tasks_of_one(
@@ -133,7 +139,7 @@ class Passes:
         state: dict[str, Tensor],
         tasks: list[int] | Tensor,
         x: Tensor,
-        y: Tensor,
+        y: tuple[Tensor, ...],
         noise: Noise,
         budgets: Budgets,
         run: int = 0,
@@ -145,7 +151,7 @@ class Passes:
             passes: tuple[Tensor, Tensor] = batched(state, tasks, x, y, noise, budgets)
             return passes
         results = [
-            self._one(state, task, x[i], y[i], _part(noise, i), budgets, run)
+            self._one(state, task, x[i], _parts(y, i), _part(noise, i), budgets, run)
             for i, task in enumerate(tasks)
         ]
         losses, penalties = zip(*results, strict=True)
@@ -156,14 +162,14 @@ class Passes:
         state: dict[str, Tensor],
         task: int | Tensor,
         x: Tensor,
-        y: Tensor,
+        y: tuple[Tensor, ...],
         noise: Noise,
         budgets: Budgets,
         run: int = 0,
     ) -> tuple[Tensor, Tensor]:
         x = rounded(x, self._replicas.precision)
         outputs, probabilities = functional_call(self._forward, state, (x, task, noise))
-        loss = self._losses[run][task if isinstance(task, int) else 0](widened(outputs), y)
+        loss = self._forms.loss(widened(outputs), y, task, run)
         if not self._charges.any:
             return loss, torch.zeros_like(loss)
         return loss, self._charges(probabilities, budgets, self._replicas.n_batches)
@@ -178,7 +184,7 @@ class Passes:
                 states[run],
                 numbers[run],
                 x[run],
-                y[run],
+                _parts(y, run),
                 _part(noise, run),
                 Budgets(*(part[run] for part in self._budgets)),
                 run,
@@ -196,14 +202,12 @@ def _part(noise: Noise, index: int) -> Noise:
     return Noise(*(None if part is None else part[index] for part in noise))
 
 
-def _why_not_by_tensor(runs: Sequence[Run], network: MultiTaskNetwork) -> str:
-    """Returns why a task cannot be a tensor for these runs, or nothing."""
-    heads = network.heads
-    if isinstance(heads, nn.ModuleList):
+def _parts(targets: Sequence[Tensor], index: int) -> tuple[Tensor, ...]:
+    return tuple(part[index] for part in targets)
+
+
+def _why_not_by_tensor(network: MultiTaskNetwork) -> str:
+    """Returns why a task cannot be a tensor for this network, or nothing."""
+    if isinstance(network.heads, nn.ModuleList):
         return "heads that are not all linear, of one width in, take the task as a Python number."
-    tasks = [task for run in runs for task in run.tasks]
-    if len({task.loss_function for task in tasks}) > 1:
-        return "tasks with different losses take the task as a Python number."
-    if heads is not None and heads.is_padded and tasks[0].loss_function is not F.cross_entropy:
-        return "heads of different widths, but for cross-entropy, take the task as a Python number."
     return ""

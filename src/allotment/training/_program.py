@@ -10,7 +10,6 @@ from torch import Tensor
 from .._checks import first_line
 from .._streams import torch_stream
 from ..network import HeadTable, Noise
-from ..tasks import Split
 from ._augmentation import Augmentation
 from ._average import Average
 from ._blocks import Block, BlockMaker
@@ -22,7 +21,7 @@ from ._rates import FallingRates
 from ._replicas import Replicas
 from ._run import Run, check_alike
 from ._state import put_back, taken
-from ._store import Store, fit_together
+from ._store import store_of
 from ._threads import threads_for
 
 
@@ -39,7 +38,7 @@ class Program:
         # How many task batches one step takes: in a joint one, a batch of every task.
         self._tasks_per_step = self.n_tasks if self.settings.schedule == "joint" else 1
         network = self.replicas.network
-        self._store = _make_store(runs, device)
+        self._store = store_of([task for run in runs for task in run.tasks], device)
         heads, dropout = network.heads, network.dropout
         n_features = heads.weight.shape[-1] if dropout and isinstance(heads, HeadTable) else 0
         chosen = self.settings
@@ -75,6 +74,8 @@ class Program:
             elif self.settings.capture and self.passes.what_differs:
                 reason = self.passes.what_differs
                 warnings.warn(f"{UNRECORDED}: {reason}.", stacklevel=2)
+        if self._graph is None and self._losses_and_gradients == self._eager:
+            self.passes.go_unrecorded()
         self.replicas.restore(untouched)
         if self._average is not None:
             self._average.restart()
@@ -173,8 +174,8 @@ class Program:
             return _entry(steps, index).transpose(0, 1).flatten(0, 1)
 
         if self._store is None:
-            assert block.inputs is not None and block.targets is not None
-            x, y = entry(block.inputs), entry(block.targets)
+            assert block.inputs is not None
+            x, y = entry(block.inputs), tuple(entry(targets) for targets in block.targets)
         else:
             assert block.rows is not None and block.kinds is not None
             x, y = self._store.fetch(entry(block.rows), entry(block.kinds))
@@ -184,7 +185,8 @@ class Program:
         tasks, gates = entry(block.tasks), entry(block.gates)
         if self._tasks_per_step > 1:
             shape = (self.replicas.n_runs, self._tasks_per_step)
-            tasks, x, y, gates = (part.unflatten(0, shape) for part in (tasks, x, y, gates))
+            tasks, x, gates = (part.unflatten(0, shape) for part in (tasks, x, gates))
+            y = tuple(targets.unflatten(0, shape) for targets in y)
             dropout = None if dropout is None else dropout.unflatten(0, shape)
         return Batch(tasks, x, y, Noise(gates, dropout))
 
@@ -211,20 +213,3 @@ def clipped_per_run(gradients: Sequence[Tensor], norm: float | None) -> list[Ten
 def _entry(tensor: Tensor, index: int | Tensor) -> Tensor:
     """Returns ``tensor[index]``; an index on the device stays there."""
     return tensor[index] if isinstance(index, int) else tensor.index_select(0, index).squeeze(0)
-
-
-def _make_store(runs: Sequence[Run], device: torch.device) -> Store | None:
-    """Returns the training examples on the device; None where every batch is drawn afresh."""
-    sources = [task.train for run in runs for task in run.tasks]
-    splits = [source for source in sources if isinstance(source, Split)]
-    if len(splits) == len(sources):
-        alike = fit_together(splits)
-    else:
-        drawn = [source.draw(1, torch.Generator()) for source in sources if source not in splits]
-        alike = not splits and len({(x.shape, x.dtype, y.shape, y.dtype) for x, y in drawn}) == 1
-    if not alike:
-        raise ValueError(
-            "The tasks of a network should have training examples of one shape and type, "
-            "all arrays or all fresh samples. Found different ones."
-        )
-    return Store(splits, device) if splits else None

@@ -6,7 +6,8 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from ..tasks import Split, as_seen
+from ..tasks import Split, Task, as_seen
+from ._forms import Layout, layout_of
 
 
 class Store:
@@ -17,25 +18,29 @@ class Store:
 
     def __init__(self, splits: Sequence[Split], device: torch.device) -> None:
         inputs = {id(split.inputs): split.inputs for split in splits}
-        targets = {id(split.targets): split.targets for split in splits}
         self._input_starts = _starts(inputs)
-        self._target_starts = _starts(targets)
         self.inputs = _joined(list(inputs.values())).to(device)
-        self.targets = _joined(list(targets.values())).to(device)
-        if not self.targets.is_floating_point():
-            self.targets = self.targets.long()  # the one integer type that losses take
+        targets = _by_layout(splits)
+        self._layouts = list(targets)
+        self._target_starts: dict[int, int] = {}
+        self.targets: list[Tensor] = []  # one array for each layout
+        for layout, arrays in targets.items():
+            self._target_starts |= _starts(arrays)
+            parts = [array.to(layout.dtype) for array in arrays.values()]
+            self.targets.append(_joined(parts).to(device))
         self.scale = splits[0].scale
         as_it_is = torch.arange(self.inputs[0].numel())
         views = {id(None): as_it_is} | {id(s.view): s.view for s in splits if s.view is not None}
         self._views = torch.stack(list(views.values())).to(device) if len(views) > 1 else None
-        # A kind is what a batch needs beside its rows: a view, and how far targets lie from inputs.
+        # A kind is what a batch needs beside its rows: a view, how far targets lie from inputs, and
+        # their layout.
         view_numbers = {key: number for number, key in enumerate(views)}
         kinds = {
-            self._kind(split): (view_numbers[id(split.view)], self._offset(split))
-            for split in splits
+            self._kind(s): (view_numbers[id(s.view)], self._offset(s), self._layout(s))
+            for s in splits
         }
         self._kind_numbers = {key: number for number, key in enumerate(kinds)}
-        self._kinds = torch.tensor(list(kinds.values()), device=device)  # [K, 2]
+        self._kinds = torch.tensor(list(kinds.values()), device=device)  # [K, 3]
 
     @staticmethod
     def _kind(split: Split) -> tuple[int, int, int]:
@@ -43,6 +48,9 @@ class Store:
 
     def _offset(self, split: Split) -> int:
         return self._target_starts[id(split.targets)] - self._input_starts[id(split.inputs)]
+
+    def _layout(self, split: Split) -> int:
+        return self._layouts.index(layout_of(split.targets))
 
     def rows(self, split: Split) -> Tensor:
         """Returns the numbers of a split's rows here."""
@@ -53,31 +61,67 @@ class Store:
         """Returns the number under which a split's view and targets are known here."""
         return self._kind_numbers[self._kind(split)]
 
-    def fetch(self, rows: Tensor, kinds: Tensor) -> tuple[Tensor, Tensor]:
-        """Returns inputs ``[R, B, ...]`` and targets of rows ``[R, B]`` of kinds ``[R]``."""
+    def fetch(self, rows: Tensor, kinds: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """Returns inputs ``[R, B, ...]`` and targets of rows ``[R, B]`` of kinds ``[R]``.
+
+        There are targets of every layout; those of a layout that a kind does not have are any.
+        """
         x = as_seen(self.inputs.index_select(0, rows.flatten()), None, self.scale)
-        views, offsets = self._kinds.index_select(0, kinds).unbind(1)  # [R] each
+        views, offsets, layouts = self._kinds.index_select(0, kinds).unbind(1)  # [R] each
         if self._views is not None:
             view = self._views.index_select(0, views)  # [R, numbers]
             numbers = x.view(*rows.shape, -1)
             x = numbers.gather(2, view.unsqueeze(1).expand(numbers.shape))
-        y = self.targets.index_select(0, (rows + offsets.unsqueeze(1)).flatten())
-        return x.view(*rows.shape, *self.inputs.shape[1:]), y.view(*rows.shape, *y.shape[1:])
+        y = self._fetched_targets(rows + offsets.unsqueeze(1), layouts)
+        return x.view(*rows.shape, *self.inputs.shape[1:]), y
+
+    def _fetched_targets(self, rows: Tensor, layouts: Tensor) -> tuple[Tensor, ...]:
+        found = []
+        for number, targets in enumerate(self.targets):
+            own = rows
+            if len(self.targets) > 1:  # row 0, which is always there, stands in for others
+                own = torch.where((layouts == number).unsqueeze(1), rows, 0)
+            y = targets.index_select(0, own.flatten())
+            found.append(y.view(*rows.shape, *targets.shape[1:]))
+        return tuple(found)
+
+
+def store_of(tasks: Sequence[Task], device: torch.device) -> Store | None:
+    """Returns the training examples on the device; None where every batch is drawn afresh."""
+    kinds = [_kind_of_inputs(task) for task in tasks]
+    for task, kind in zip(tasks, kinds, strict=True):
+        if kind != kinds[0]:
+            raise ValueError(
+                "The tasks of a network should have inputs of one shape, type and scale, all "
+                f"arrays or all fresh samples. Found {kinds[0]} for task {tasks[0].name!r} and "
+                f"{kind} for task {task.name!r}."
+            )
+    splits = [task.train for task in tasks if isinstance(task.train, Split)]
+    return Store(splits, device) if splits else None
+
+
+def _kind_of_inputs(task: Task) -> str:
+    """Returns in words what the inputs of all tasks should have in common."""
+    source = task.train
+    if isinstance(source, Split):
+        x, name, scale = source.inputs, "arrays", source.scale
+    else:
+        (x, _), name, scale = source.draw(1, torch.Generator()), "fresh samples", 1.0
+    return f"{name} of shape {list(x.shape[1:])}, {x.dtype}, scale {scale:g}"
+
+
+def _by_layout(splits: Sequence[Split]) -> dict[Layout, dict[int, Tensor]]:
+    """Returns the different arrays of targets, by their identity, of each layout."""
+    found: dict[Layout, dict[int, Tensor]] = {}
+    for split in splits:
+        found.setdefault(layout_of(split.targets), {})[id(split.targets)] = split.targets
+    return found
 
 
 def _starts(arrays: dict[int, Tensor]) -> dict[int, int]:
     """Returns where each array starts when they are laid one after another."""
     lengths = [len(array) for array in arrays.values()]
     return dict(zip(arrays, accumulate(lengths, initial=0), strict=False))
-
-
-def fit_together(splits: Sequence[Split]) -> bool:
-    """Tells whether splits can lie in one store: equal shapes and types."""
-    kinds = {
-        (s.inputs.shape[1:], s.inputs.dtype, s.targets.shape[1:], s.targets.dtype, s.scale)
-        for s in splits
-    }
-    return len(kinds) == 1
 
 
 def _joined(arrays: list[Tensor]) -> Tensor:
