@@ -54,7 +54,10 @@ def assert_killing_changes_nothing(
     whole = records_without_commands(folder / "whole")
     while n_done < n_kills or (folder / f"trial-{trial}").exists():
         is_new = not (folder / f"trial-{trial}").exists()
-        process = started(folder, "run", options[0], "--resume", f"trial-{trial}", *options[1:])
+        # One that was killed before it wrote its options is a new launch still.
+        begun = (folder / f"trial-{trial}" / "launch.json").exists()
+        place = ("--resume" if begun else "--out", f"trial-{trial}")
+        process = started(folder, "run", options[0], *place, *options[1:])
         most = moments.uniform(0.3, 0.8) * length if n_done < n_kills else 600.0
         seconds = seconds_to_end(process, most)
         text, error = ended(process)

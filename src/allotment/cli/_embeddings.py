@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..records import RecordError, RunRecord
+from ._display import say
 from ._pages import expectations, read_records
-from ._run import rich_table, say
+from ._run import rich_table
 
 
 def show_embeddings(options: Namespace) -> int:
