@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import torch
-from pytest import mark
+from pytest import MonkeyPatch, mark
 
 from tests.cli.conftest import Command
 
@@ -136,6 +136,16 @@ def test_runs_that_did_not_reach_their_end_are_counted(allotment: Command, tmp_p
     assert answer.status == 1
     assert_one_sentence(answer.error, "Found none in out, and 1 that did not reach their end")
     assert not (tmp_path / "report.html").exists()
+
+
+def test_runs_that_do_not_fit_together(allotment: Command, monkeypatch: MonkeyPatch) -> None:
+    def fails(*arguments: object, **options: object) -> None:
+        raise torch.OutOfMemoryError("Tried to allocate 9 GiB.\nMore on this.")
+
+    monkeypatch.setattr("allotment.experiments._recording.train", fails)
+    answer = allotment(*RUN)
+    assert answer.status == 1
+    assert_one_sentence(answer.error, "should fit on the device", "`--together N`", "9 GiB")
 
 
 def test_a_method_named_twice_is_run_once(allotment: Command) -> None:

@@ -37,6 +37,13 @@ def test_a_time_limit_stops_with_a_checkpoint_and_says_how_to_go_on(allotment: C
     assert gone_on == whole
 
 
+def test_runs_divided_into_programs_go_on_divided_so(allotment: Command) -> None:
+    assert allotment(*RUN, "--together", "1", "--out", "out", *SHORT).status == 0
+    assert read_runs(Path("out")) == []
+    assert allotment("run", "two_pairs", "--resume", "out").status == 0
+    assert [run.outcome.n_together for run in read_runs(Path("out"))] == [1, 1]
+
+
 def test_programs_that_begin_later_record_the_first_command(allotment: Command) -> None:
     allotment("run", "two_pairs", "--runs", "1", "--out", "out", *SHORT)
     assert allotment("run", "two_pairs", "--resume", "out").status == 0
@@ -75,6 +82,7 @@ def test_a_remaining_time_is_told_only_where_it_is_known(allotment: Command) -> 
     [
         (("--rounds", "30"), ("`rounds` should be what the launch in `out` began with, 20", "30")),
         (("--runs", "3"), ("`runs` should be", "began with, 2. Found 3")),
+        (("--together", "1"), ("`together` should be", "began with, None. Found 1")),
         (("--first-seed", "1"), ("`first-seed` should be", "began with, 0. Found 1")),
         (("--method", "no_sharing"), ("`method` should be", "['gumbel']", "['no_sharing']")),
         (("--set", "batch_size=8"), ("`set` should be", "[]", "['batch_size=8']")),

@@ -48,6 +48,19 @@ def test_settings_that_a_program_has_once_give_a_method_one_of_its_own(tmp_path:
             assert header.settings["training"]["decay"] == run.settings.decay
 
 
+def test_a_program_holds_at_most_so_many_runs(tmp_path: Path) -> None:
+    whole = list(cohorts(a_launch(tmp_path, "digits", n_runs=3)))
+    found = list(cohorts(a_launch(tmp_path, "digits", n_runs=3, together=4)))
+    assert [len(cohort.runs) for cohort in whole] == [9, 6]
+    assert [len(cohort.runs) for cohort in found] == [4, 4, 1, 4, 2]
+
+    def made(some: list[Cohort]) -> list[tuple[str, int]]:
+        return [(header.method, header.seed) for cohort in some for header in cohort.headers]
+
+    assert made(found) == made(whole)
+    assert found[2].label == "Shared bottom (mean)"
+
+
 def test_each_condition_has_tasks_of_its_own(tmp_path: Path) -> None:
     found = list(cohorts(a_launch(tmp_path, "transfer")))
     assert [cohort.headers[0].condition for cohort in found] == ["rho=0", "rho=1"]
@@ -74,7 +87,9 @@ def test_images_are_held_once_for_all_runs(tmp_path: Path) -> None:
     assert len(tensors) == 1
 
 
-@mark.parametrize(("field", "value"), [("n_runs", 0), ("n_runs", -3), ("first_seed", -1)])
+@mark.parametrize(
+    ("field", "value"), [("n_runs", 0), ("n_runs", -3), ("first_seed", -1), ("together", 0)]
+)
 def test_a_launch_needs_runs_and_a_seed(field: str, value: int, tmp_path: Path) -> None:
     with raises(ValueError, match=rf"should be at least [01]\. Found `[\w-]+ = {value}`"):
         replace(a_launch(tmp_path), **{field: value})  # type: ignore[arg-type]

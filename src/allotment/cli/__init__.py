@@ -11,6 +11,9 @@ import shlex
 import sys
 from collections.abc import Sequence
 
+import torch
+
+from .._checks import first_line
 from ..data import DataError
 from ..records import RecordError
 from ._parser import make_parser
@@ -26,6 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         status: int = options.action(options)
     except (ValueError, RecordError, DataError, OSError) as error:
         print(f"allotment: {error}", file=sys.stderr)
+        return 1
+    except torch.OutOfMemoryError as error:
+        print(
+            "allotment: runs that train together should fit on the device; `--together N` trains "
+            f"at most N at a time. Found: {first_line(error)}",
+            file=sys.stderr,
+        )
         return 1
     except KeyboardInterrupt:
         print("\nallotment: stopped; runs under way are marked interrupted.", file=sys.stderr)

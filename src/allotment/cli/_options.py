@@ -7,7 +7,17 @@ from typing import Any
 from ..experiments import Launch
 from ..records import read_options
 
-FIXED = ("experiment", "split", "method", "runs", "first_seed", "rounds", "set", "deterministic")
+FIXED = (
+    "experiment",
+    "split",
+    "method",
+    "runs",
+    "first_seed",
+    "together",
+    "rounds",
+    "set",
+    "deterministic",
+)
 FREE = ("device", "data_dir", "checkpoint_every")  # may be others where a launch goes on
 
 
@@ -23,10 +33,10 @@ def settled(options: Namespace) -> dict[str, Any]:
         return given | {"command": options.command}
     kept = read_options(folder)
     for name in FIXED:
-        if name in given and given[name] != kept[name]:
+        if name in given and given[name] != kept.get(name):
             raise ValueError(
                 f"`{name.replace('_', '-')}` should be what the launch in `{folder}` began with, "
-                f"{kept[name]!r}. Found {given[name]!r}."
+                f"{kept.get(name)!r}. Found {given[name]!r}."
             )
     return kept | given
 
@@ -39,6 +49,7 @@ def described(launch: Launch, chosen: dict[str, Any]) -> dict[str, Any]:
         "method": [method.name for method in launch.methods],
         "runs": launch.n_runs,
         "first_seed": launch.first_seed,
+        "together": launch.together,
         "rounds": launch.experiment.training.rounds,
         "set": chosen.get("set", []),
         "deterministic": launch.deterministic,

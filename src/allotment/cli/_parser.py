@@ -93,6 +93,8 @@ def _add_run(command: _Parser) -> None:
     device = "auto, cpu or cuda (default: auto, which is cuda where there is one)"
     where.add_argument("--device", metavar="NAME", help=device)
     where.add_argument("--data-dir", **_FOLDER, help=_DATA)
+    together = "the most runs that train at a time (default: all that can)"
+    where.add_argument("--together", type=int, metavar="N", help=together)
     bits = "the same bits each time on a GPU too, if slower (default: off)"
     where.add_argument("--deterministic", action="store_true", help=bits)
     minutes = "stop after so long, to be resumed (default: at the end)"

@@ -96,6 +96,7 @@ def make_launch(options: Namespace) -> Launch:
         out=options.resume or options.out or Path("runs") / experiment.name,
         n_runs=chosen.get("runs", experiment.n_runs),
         first_seed=chosen.get("first_seed", 0),
+        together=chosen.get("together"),
         device=resolve_device(chosen.get("device", "auto")),
         data_folder=Path(data_folder) if data_folder else None,
         command=chosen["command"],

@@ -24,6 +24,7 @@ class Launch:
     out: Path
     n_runs: int
     first_seed: int = 0
+    together: int | None = None  # the most runs of one program; None: as many as can be
     device: str = "cpu"
     data_folder: Path | None = None
     command: str = ""
@@ -35,6 +36,8 @@ class Launch:
     def __post_init__(self) -> None:
         check_at_least("runs", self.n_runs, 1)
         check_at_least("first-seed", self.first_seed, 0)
+        if self.together is not None:
+            check_at_least("together", self.together, 1)
         if self.checkpoint_every is not None:
             check_at_least("checkpoint-every", self.checkpoint_every, 1)
             if self.checkpoint_every % ROUNDS_PER_BLOCK:
@@ -63,7 +66,7 @@ def cohorts(launch: Launch) -> Iterator[Cohort]:
 
     Methods with a fixed allocation go through one program, and methods that learn it through
     another: within each, only numbers differ. Methods with settings of their own that a program
-    cannot hold beside others have one to themselves.
+    cannot hold beside others have one to themselves. ``launch.together`` divides them further.
     """
     experiment = launch.experiment
     for condition in experiment.conditions:
@@ -73,7 +76,10 @@ def cohorts(launch: Launch) -> Iterator[Cohort]:
             common = method.settings(experiment.training).in_common()
             programs.setdefault((method.is_learnt, common), []).append(method)
         for methods in programs.values():
-            yield _cohort(launch, condition, methods, tasks)
+            runs = [(method, seed) for method in methods for seed in launch.seeds]
+            size = launch.together or len(runs)
+            for first in range(0, len(runs), size):
+                yield _cohort(launch, condition, runs[first : first + size], tasks)
 
 
 def device_name(device: str) -> str:
@@ -95,20 +101,22 @@ def _tasks_by_seed(launch: Launch, condition: str) -> dict[int, list[Task]]:
 
 
 def _cohort(
-    launch: Launch, condition: str, methods: list[Method], tasks: dict[int, list[Task]]
+    launch: Launch,
+    condition: str,
+    members: list[tuple[Method, int]],
+    tasks: dict[int, list[Task]],
 ) -> Cohort:
     experiment = launch.experiment
     runs, headers = [], []
-    for method in methods:
+    for method, seed in members:
         settings = method.settings(experiment.training)
-        for seed in launch.seeds:
-            outputs = {task.name: task.n_outputs for task in tasks[seed]}
-            network = experiment.build_network(method, outputs, seed)
-            runs.append(Run(network, tasks[seed], seed, settings))
-            headers.append(
-                experiment.header(
-                    method, condition, seed, network, tasks[seed], settings, launch.command
-                )
+        outputs = {task.name: task.n_outputs for task in tasks[seed]}
+        network = experiment.build_network(method, outputs, seed)
+        runs.append(Run(network, tasks[seed], seed, settings))
+        headers.append(
+            experiment.header(
+                method, condition, seed, network, tasks[seed], settings, launch.command
             )
-    label = " + ".join(method.label for method in methods)
+        )
+    label = " + ".join(dict.fromkeys(method.label for method, _ in members))
     return Cohort(f"{condition}  {label}".strip(), runs, headers)

@@ -93,7 +93,7 @@ class Program:
                 self._step, block, self._tasks_per_step, self.replicas, self._optimizer
             )
         except torch.OutOfMemoryError as error:
-            error.add_note("Fewer runs at a time take less memory: --runs and --first-seed.")
+            error.add_note("Fewer runs at a time take less memory.")
             raise
         except RuntimeError as error:
             warnings.warn(
