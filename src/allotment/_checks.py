@@ -1,6 +1,6 @@
 """Checks of single values, worded alike everywhere: the rule first, then what was found."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from dataclasses import fields
 from difflib import get_close_matches
 from numbers import Integral, Real
@@ -26,6 +26,28 @@ def nearest(value: object, choices: Iterable[str], shown: Mapping[str, str] | No
     found = get_close_matches(str(value), list(choices), n=2)
     names = [(shown or {}).get(choice, choice) for choice in found]
     return f" Did you mean {' or '.join(map(repr, names))}?" if names else ""
+
+
+def is_list_of(value: object, kind: type) -> bool:
+    """Tells whether ``value`` is a list, or the like of one, of values of one kind."""
+    if not isinstance(value, Sized) or not isinstance(value, Iterable):
+        return False
+    return not isinstance(value, Mapping) and all(isinstance(item, kind) for item in value)
+
+
+def described(value: object) -> str:
+    """Returns what a value is, for an error: a list by its items, a class by its name.
+
+    >>> described([1, 2, "a"]), described(int), described({}), described(0.5)
+    ('a list of int, str', 'the class int', 'a dict', 'a float')
+    """
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    kind = type(value).__name__
+    if not isinstance(value, list | tuple) or not value:
+        return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+    kinds = dict.fromkeys(described(item).partition(" ")[2] for item in value)
+    return f"a {kind} of {', '.join(kinds)}"
 
 
 def check_whole(name: str, value: object) -> None:

@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from .._checks import described, is_list_of
 from ._fused import mix
 from ._kinds import group_by_kind
 from ._side_by_side import side_by_side
@@ -35,6 +36,12 @@ class ModularLayer(nn.Module):
         names: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
+        if not is_list_of(components, nn.Module):
+            raise TypeError(
+                f"`components` should be a list of modules. Found {described(components)}."
+            )
+        if not isinstance(allocation, Allocation):
+            raise TypeError(f"`allocation` should be an Allocation. Found {described(allocation)}.")
         if allocation.n_components != len(components):
             raise ValueError(
                 "`allocation` should have one gate per component. Found "

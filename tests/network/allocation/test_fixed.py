@@ -129,3 +129,9 @@ def test_they_print_their_sizes() -> None:
     assert repr(SharedBottom(2, 4)) == "SharedBottom(n_tasks=2, n_components=4)"
     assert repr(NoSharing(2, 4)) == "NoSharing(n_tasks=2, n_components=4)"
     assert repr(FixedMatrix([[True, False]])) == "FixedMatrix(n_tasks=1, n_components=2)"
+
+
+@mark.parametrize("kind", [SharedBottom, NoSharing])
+def test_counts_are_whole_numbers(kind: type[SharedBottom | NoSharing]) -> None:
+    with raises(TypeError, match=r"`n_components` should be a whole number\. Found .* = 4\.0`\."):
+        kind(2, 4.0)  # type: ignore[arg-type]

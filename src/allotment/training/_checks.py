@@ -1,0 +1,100 @@
+"""What is found out before the first step, and not in the middle of training."""
+
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from .._checks import described, is_list_of
+from ..tasks import Task
+from ._run import Run
+from ._trial import in_words, outputs_of, two_examples
+
+_REGRESSION = " Whole numbers are taken for labels; numbers to predict should be floating-point."
+
+
+def check_device(device: torch.device | str) -> torch.device:
+    """Returns the device; raises unless it is a CPU, or a GPU that is here."""
+    kind = str(device).partition(":")[0]
+    if kind not in ("cpu", "cuda"):
+        raise ValueError(f"`device` should be 'cpu' or 'cuda'. Found `device = {str(device)!r}`.")
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ValueError("`device` should be one that is here. Found 'cuda', but no CUDA device.")
+    return torch.device(device)
+
+
+def check_runs(runs: Sequence[Run]) -> None:
+    """Raises unless ``runs`` is a list of runs whose examples fit their networks.
+
+    A task that several runs share is looked at once.
+    """
+    if not is_list_of(runs, Run):
+        raise TypeError(f"`runs` should be a list of Run. Found {described(runs)}.")
+    widths = _widths(runs[0]) if runs else []
+    seen = set()
+    for run in runs:
+        for index, (task, width) in enumerate(zip(run.tasks, widths, strict=False)):
+            if (id(task), index) not in seen:
+                seen.add((id(task), index))
+                _check_held_out(run, task)
+                _check_labels(task, width)
+
+
+def _widths(run: Run) -> list[int | None]:
+    """Returns how many outputs the network has for each task; None where it matters to none.
+
+    The width of a linear head is known; others, and a network without heads, are tried.
+    """
+    if not any(_has_labels(task) for task in run.tasks):
+        return [None] * len(run.tasks)
+    heads = run.network.heads
+    if isinstance(heads, nn.ModuleList) and all(type(head) is nn.Linear for head in heads):
+        return [head.out_features for head in heads if isinstance(head, nn.Linear)]
+    try:
+        outputs = outputs_of(run.network, two_examples(run.tasks[0].train)[0], run.seed)
+    except ValueError:  # told by the program's own trial, if it fails there too
+        return [None] * len(run.tasks)
+    return [y.shape[1] if y.ndim > 1 else None for y in outputs]
+
+
+def _has_labels(task: Task) -> bool:
+    return task.is_classification and task.loss_function is F.cross_entropy
+
+
+def _check_labels(task: Task, width: int | None) -> None:
+    """Raises unless all labels of a task are among the classes that it has outputs for."""
+    if width is None or not _has_labels(task):
+        return
+    for name in ("train", "validation", "test"):
+        split = task.split(name)
+        if split is None:
+            continue
+        labels = split.targets if split.rows is None else split.targets[split.rows]
+        for label in (int(labels.min()), int(labels.max())):
+            if not 0 <= label < width:
+                raise ValueError(
+                    f"Task {task.name!r} should have labels from 0 to {width - 1}, since the "
+                    f"network has {width} outputs for it. Found the label {label} in `{name}`."
+                    + (_REGRESSION if width == 1 else "")
+                )
+
+
+def _check_held_out(run: Run, task: Task) -> None:
+    """Raises unless held-out examples are like those for training, as far as it matters."""
+    inputs, targets = two_examples(task.train)
+    for name in ("validation", "test"):
+        split = task.split(name)
+        if split is None:
+            continue
+        x, y = two_examples(split)
+        if (y.shape, y.dtype) != (targets.shape, targets.dtype):
+            raise ValueError(
+                f"Task {task.name!r} should have targets of one shape and type in all splits. "
+                f"Found {in_words(targets)} in `train` and {in_words(y)} in `{name}`."
+            )
+        if x.shape != inputs.shape:  # may be no mistake: some networks take images of any size
+            try:
+                outputs_of(run.network, x, run.seed)
+            except ValueError as error:
+                raise ValueError(f"Task {task.name!r}, {name}: {error}") from error
