@@ -1,5 +1,6 @@
 """What training refuses before its first step."""
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
 from dataclasses import replace
@@ -15,7 +16,7 @@ from allotment.training import Run, train
 
 from .toy import N_INPUTS, SETTINGS, a_network, a_run, classes
 
-HEADS = {
+HEADS: dict[str, Callable[[int], nn.Module]] = {
     "linear": lambda width: nn.Linear(4, width),
     "deep": lambda width: nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, width)),
 }
@@ -73,7 +74,7 @@ def test_only_the_rows_of_a_split_count() -> None:
 
 def test_whole_numbers_for_a_regression_are_pointed_out() -> None:
     network = a_network(SharedBottom(1, 2))  # without heads; one number comes out
-    with raises(ValueError, match=r"1 outputs for it.*Found the label 7.*floating-point"):
+    with raises(ValueError, match=r"has 1 output for it.*Found the label 3.*floating-point"):
         start(network, a_task("a", [3, 7]))
 
 

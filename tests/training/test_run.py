@@ -122,7 +122,7 @@ NETWORK = a_network(SharedBottom(2, 2))
     [
         param(
             {"network": [NETWORK, NETWORK]},
-            r"`network` should be one MultiTaskNetwork\. Found a list of MultiTaskNetwork\. Several",
+            r"`network` should be one MultiTaskNetwork\. Found a list of MultiTaskNetwork\. Se",
             id="networks",
         ),
         param({"network": nn.Linear(6, 1)}, r"MultiTaskNetwork\. Found a Linear\.$", id="module"),

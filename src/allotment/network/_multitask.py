@@ -37,7 +37,7 @@ class MultiTaskNetwork(nn.Module):
         self,
         stem: nn.Module | None,
         layers: Sequence[nn.Module],
-        heads: Mapping[str, nn.Module] | Sequence[nn.Module] | None = None,
+        heads: Mapping[str, nn.Module] | Sequence[nn.Module] | nn.ModuleDict | None = None,
         *,
         dropout: float = 0.0,
         task_names: Sequence[str] | None = None,
