@@ -75,8 +75,8 @@ def _check_labels(task: Task, width: int | None) -> None:
             if not 0 <= label < width:
                 raise ValueError(
                     f"Task {task.name!r} should have labels from 0 to {width - 1}, since the "
-                    f"network has {width} output{'s' * (width > 1)} for it. Found the label {label} in `{name}`."
-                    + (_REGRESSION if width == 1 else "")
+                    f"network has {width} output{'s' * (width > 1)} for it. "
+                    f"Found the label {label} in `{name}`." + (_REGRESSION if width == 1 else "")
                 )
 
 
