@@ -1,8 +1,8 @@
-"""What the repository's shape promises: imports, the README's tree, docstrings, pages that run.
+"""What the repository's shape promises: imports, the printed tree, docstrings, pages that run.
 
-The README holds a line ``## The tree`` and, after it, one fenced block: two spaces for each level,
-a folder as ``name/  purpose``, a file as ``name.py  purpose``, at least two spaces before the
-purpose. It starts with ``allotment/``. A folder's line stands for the folder's ``__init__.py``::
+CONTRIBUTING.md holds a line ``## The tree`` and, after it, one fenced block: two spaces for each
+level, a folder as ``name/  purpose``, a file as ``name.py  purpose``, at least two spaces before
+the purpose. It starts with ``allotment/``. A folder's line stands for its ``__init__.py``::
 
     allotment/             the public names
       _checks.py           rules for arguments, one sentence each
@@ -16,13 +16,22 @@ purpose. It starts with ``allotment/``. A folder's line stands for the folder's 
 import ast
 import re
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from textwrap import dedent
 
 from pytest import MonkeyPatch, mark, raises
 
+from allotment import FitResult, Outcome, Progress, Run, Task, TrainingSettings
+from allotment._progress import Evaluation, Point, RunHeader, TrainingState
+
 REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "src" / "allotment"
+
+PUBLIC_VALUES: list[type] = [
+    *(Task, Run, TrainingSettings, FitResult, Progress),
+    *(Evaluation, Outcome, Point, RunHeader, TrainingState),
+]
 
 MAY_IMPORT: dict[str, set[str]] = {
     "data": set(),
@@ -81,10 +90,10 @@ def assert_imports_follow_the_data(root: Path) -> None:
         assert not strangers, f"{file} is open to all and should not import {sorted(strangers)}."
 
 
-def read_tree(readme: str) -> dict[str, str]:
-    """Returns the purpose of each file in the README's tree, by its path below the package."""
-    block = re.search(r"^## The tree$.*?^```\w*\n(.*?)^```", readme, re.DOTALL | re.MULTILINE)
-    assert block, "The README should have a fenced block after the line `## The tree`."
+def read_tree(page: str) -> dict[str, str]:
+    """Returns the purpose of each file in the page's tree, by its path below the package."""
+    block = re.search(r"^## The tree$.*?^```\w*\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
+    assert block, "The page should have a fenced block after the line `## The tree`."
     purposes: dict[str, str] = {}
     above: list[str] = []
     for line in filter(str.strip, block[1].splitlines()):
@@ -103,12 +112,12 @@ def read_tree(readme: str) -> dict[str, str]:
     return purposes
 
 
-def assert_tree_is_complete(readme: str, root: Path) -> None:
-    """Asserts that the README's tree names the files under ``root`` and no others."""
-    listed = set(read_tree(readme))
+def assert_tree_is_complete(page: str, root: Path) -> None:
+    """Asserts that the page's tree names the files under ``root`` and no others."""
+    listed = set(read_tree(page))
     real = {file.relative_to(root.parent).as_posix() for file in root.rglob("*.py")}
-    assert not real - listed, f"The README's tree should name {sorted(real - listed)}."
-    assert not listed - real, f"The README's tree names what is not there: {sorted(listed - real)}."
+    assert not real - listed, f"The tree should name {sorted(real - listed)}."
+    assert not listed - real, f"The tree names what is not there: {sorted(listed - real)}."
 
 
 def assert_folders_say_what_they_are_for(root: Path) -> None:
@@ -141,12 +150,19 @@ def test_imports_follow_the_data() -> None:
     assert_imports_follow_the_data(ROOT)
 
 
-def test_the_tree_in_the_readme_is_the_real_one() -> None:
-    assert_tree_is_complete((REPOSITORY / "README.md").read_text(), ROOT)
+def test_the_tree_that_is_printed_is_the_real_one() -> None:
+    assert_tree_is_complete((REPOSITORY / "CONTRIBUTING.md").read_text(), ROOT)
 
 
 def test_every_folder_says_what_it_is_for() -> None:
     assert_folders_say_what_they_are_for(ROOT)
+
+
+@mark.parametrize("value", PUBLIC_VALUES, ids=lambda value: value.__name__)
+def test_every_field_is_explained_where_help_shows_it(value: type) -> None:
+    _, _, attributes = (value.__doc__ or "").partition("Attributes:\n")
+    explained = re.findall(r"^ {8}(\w+): \S", attributes, re.MULTILINE)
+    assert explained == [field.name for field in fields(value)]
 
 
 @mark.parametrize("page", pages(), ids=lambda page: page.name)
@@ -219,7 +235,7 @@ def test_a_folder_without_a_line_in_the_table_is_seen(tmp_path: Path) -> None:
         assert_imports_follow_the_data(root)
 
 
-README = """# allotment
+PAGE = """# Contributing
 
 ## The tree
 
@@ -246,17 +262,17 @@ TREE = {
 
 
 def test_a_complete_tree_passes(tmp_path: Path) -> None:
-    assert_tree_is_complete(README, write_tree(tmp_path / "allotment", TREE))
+    assert_tree_is_complete(PAGE, write_tree(tmp_path / "allotment", TREE))
 
 
 def test_a_tree_that_differs_is_seen(tmp_path: Path) -> None:
     root = write_tree(tmp_path / "allotment", TREE | {"network/_head.py": ""})
     with raises(AssertionError, match=r"should name \['allotment/network/_head.py'\]"):
-        assert_tree_is_complete(README, root)
+        assert_tree_is_complete(PAGE, root)
     (root / "network" / "_head.py").unlink()
     (root / "network" / "_layer.py").unlink()
     with raises(AssertionError, match=r"not there: \['allotment/network/_layer.py'\]"):
-        assert_tree_is_complete(README, root)
+        assert_tree_is_complete(PAGE, root)
 
 
 @mark.parametrize(
@@ -271,7 +287,7 @@ def test_a_tree_that_differs_is_seen(tmp_path: Path) -> None:
 )
 def test_a_tree_that_cannot_be_read_is_refused(old: str, new: str, message: str) -> None:
     with raises(AssertionError, match=message):
-        read_tree(README.replace(old, new))
+        read_tree(PAGE.replace(old, new))
 
 
 @mark.parametrize(

@@ -11,66 +11,118 @@ Floats = NDArray[np.floating[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class RunHeader:
-    """What is known of a run before its first step."""
+    """What is known of a run before its first step.
+
+    Attributes:
+        experiment: Name of the experiment.
+        condition: Which variant of the tasks, such as "rho=0"; empty where there is one only.
+        method: Name of the method.
+        seed: Of every draw.
+        task_names: One for each task.
+        families: One for each task where known, such as "pair 1"; else empty.
+        layer_sizes: Components in each modular layer.
+        component_names: One for each component, layer after layer.
+        measure: "loss" or "accuracy": what the experiment reports.
+        n_last_rounds: A loss is reported as its mean over this many rounds at the end.
+        settings: All settings, as JSON has them.
+        command: What was typed.
+        n_classes: One for each task where they classify; else empty.
+    """
 
     experiment: str
-    condition: str  # which variant of the tasks, such as "rho=0"; empty where there is one only
+    condition: str
     method: str
     seed: int
     task_names: tuple[str, ...]
-    families: tuple[str, ...]  # one for each task where known, such as "pair 1"; else empty
-    layer_sizes: tuple[int, ...]  # components in each modular layer
-    component_names: tuple[str, ...]  # one for each component, layer after layer
-    measure: str  # "loss" or "accuracy": what the experiment reports
-    n_last_rounds: int  # a loss is reported as its mean over this many rounds at the end
+    families: tuple[str, ...]
+    layer_sizes: tuple[int, ...]
+    component_names: tuple[str, ...]
+    measure: str
+    n_last_rounds: int
     settings: dict[str, Any] = field(default_factory=dict)
     command: str = ""
-    n_classes: tuple[int, ...] = ()  # one for each task where they classify; else empty
+    n_classes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """One look at a run on held-out data, with most-likely gates."""
+    """One look at a run on held-out data, with most-likely gates.
 
-    split: str  # "validation" or "test"
-    losses: Floats  # [T]
-    accuracies: Floats | None  # [T], each 0 to 1; None for regression
+    Attributes:
+        split: "validation" or "test".
+        losses: Each task's mean loss, shape ``[T]``.
+        accuracies: Each task's share of right answers, 0 to 1, ``[T]``; None unless all classify.
+    """
+
+    split: str
+    losses: Floats
+    accuracies: Floats | None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """What one run did in a stretch of rounds."""
+    """What one run did in a stretch of rounds.
 
-    round: int  # rounds finished at its end
-    losses: Floats  # [T], each task's mean training loss over the stretch, penalties left out
-    probabilities: Floats  # [T, C] at its end, the layers side by side
-    share_active: float  # share of gates open under the evaluation rule, 0 to 1
+    Attributes:
+        round: Rounds finished at its end.
+        losses: Each task's mean training loss over the stretch, penalties left out, ``[T]``.
+        probabilities: Of each gate to be open at its end, the layers side by side, ``[T, C]``.
+        share_active: Share of gates open under the evaluation rule, 0 to 1.
+        validation: A look at the validation splits, where one was taken.
+    """
+
+    round: int
+    losses: Floats
+    probabilities: Floats
+    share_active: float
     validation: Evaluation | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingState:
-    """All that runs which train together need to go on, at the end of a block of rounds."""
+    """All that runs which train together need to go on, at the end of a block of rounds.
 
-    round: int  # rounds finished
-    n_points: int  # points told of each run
-    seconds: float  # wall-clock time so far
-    tensors: dict[str, Any] = field(repr=False)  # weights, optimizer, best-so-far, losses; CPU
+    Attributes:
+        round: Rounds finished.
+        n_points: Points told of each run.
+        seconds: Wall-clock time so far.
+        tensors: Weights, optimizer, best so far and losses, by name, on the CPU.
+    """
+
+    round: int
+    n_points: int
+    seconds: float
+    tensors: dict[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """How one run ended."""
+    """How one run ended; ``T`` tasks, ``C`` components, the layers side by side.
 
-    status: str  # "finished" or "failed"
-    failed_step: int | None  # the task batch, counted from 0, whose loss was not finite
-    rounds: int  # rounds done
-    seconds: float  # wall-clock time of the program this run was part of
-    n_together: int  # runs in that program
-    final_loss: float  # mean over tasks and over the last rounds (`RunHeader.n_last_rounds`)
-    best_round: int | None  # where the kept weights come from, if chosen on validation
-    matrix: Floats  # [T, C], the evaluation allocation
-    probabilities: Floats  # [T, C]
+    Attributes:
+        status: "finished" or "failed".
+        failed_step: The task batch, counted from 0, whose loss was not finite, if any.
+        rounds: Rounds done.
+        seconds: Wall-clock time of the program this run was part of.
+        n_together: Runs in that program.
+        final_loss: Mean training loss over tasks and over the last rounds.
+        best_round: Where the kept weights come from, if chosen on validation.
+        matrix: Who uses what in evaluation, 0 or 1, shape ``[T, C]``.
+        probabilities: Of each gate to be open, shape ``[T, C]``.
+        validation: Losses and accuracies on the validation splits, where all tasks have one.
+        test: The same on the test splits; they are looked at once, at the end.
+        weights: The network's state dict, on the CPU.
+    """
+
+    status: str
+    failed_step: int | None
+    rounds: int
+    seconds: float
+    n_together: int
+    final_loss: float
+    best_round: int | None
+    matrix: Floats
+    probabilities: Floats
     validation: Evaluation | None
     test: Evaluation | None
-    weights: dict[str, Any] = field(repr=False)  # the network's state dict, on the CPU
+    weights: dict[str, Any] = field(repr=False)

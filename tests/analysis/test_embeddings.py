@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 from numpy.testing import assert_allclose
 
 from allotment.analysis import (
@@ -19,6 +20,12 @@ def test_tasks_with_one_row_are_one_group() -> None:
     assert distinct_groups(PAIRS) == [[0, 1], [2, 3]]
     assert distinct_groups(np.eye(3)) == [[0], [1], [2]]
     assert distinct_groups(np.ones((3, 2))) == [[0, 1, 2]]
+
+
+def test_rows_may_be_lists_or_tensors() -> None:
+    for rows in (PAIRS.astype(int).tolist(), torch.as_tensor(PAIRS)):
+        assert distinct_groups(rows) == [[0, 1], [2, 3]]
+        assert_allclose(cosine_similarity(rows), cosine_similarity(PAIRS))
 
 
 def test_cosine_by_hand() -> None:

@@ -11,24 +11,16 @@ from pytest import mark
 
 from allotment.analysis import error_curves
 from allotment.records import RunRecord, keep, read_kept
-from allotment.report import (
-    allocation_map,
-    error_figure,
-    plane_map,
-    png,
-    probabilities_over_time,
-    similarity_map,
-    svg,
-    task_tree,
-)
+from allotment.report import error_figure, png, svg
 from allotment.report._figures import section_figures
 from allotment.report._section import section
 from tests.records.made_up import a_header, a_record, an_outcome
+from tests.report.drawn import allocation_of, gates_of, plane_of, similarity_of, tree_of
 from tests.report.suites import ALPHABETS, OMNIGLOT, alphabets_run, clusters_run
 
 SUITES = {"4 tasks": a_record(), "20 tasks": alphabets_run(), "40 tasks": clusters_run()}
-FIGURES = [allocation_map, similarity_map, task_tree, plane_map, probabilities_over_time]
-NAMING = [allocation_map, similarity_map, task_tree, plane_map]
+FIGURES = [allocation_of, similarity_of, tree_of, plane_of, gates_of]
+NAMING = [allocation_of, similarity_of, tree_of, plane_of]
 
 
 def shown_texts(figure: Figure) -> list[tuple[str, Bbox]]:
@@ -99,16 +91,14 @@ def test_odd_embeddings_can_be_drawn(draw: Callable[[RunRecord], Figure], rows: 
 def test_the_dashed_line_cuts_the_tree_into_the_clusters() -> None:
     # Three families; the tree joins two of them at 1/3 and all at about 0.8.
     (line,) = [
-        line
-        for line in task_tree(clusters_run()).axes[0].get_lines()
-        if line.get_linestyle() == "--"
+        line for line in tree_of(clusters_run()).axes[0].get_lines() if line.get_linestyle() == "--"
     ]
     (at, _) = np.asarray(line.get_xdata(), dtype=float)
     assert 0.1 < at < 1 / 3
 
 
 def test_without_families_like_tasks_stand_together_in_the_similarity() -> None:
-    axes = similarity_map(alphabets_run()).axes[0]
+    axes = similarity_of(alphabets_run()).axes[0]
     names = [label.get_text() for label in axes.get_yticklabels()]
     assert sorted(names) == sorted(ALPHABETS)
     assert abs(names.index("Gujarati") - names.index("Syriac (Estrangelo)")) == 1  # one row
@@ -117,7 +107,7 @@ def test_without_families_like_tasks_stand_together_in_the_similarity() -> None:
 
 
 def test_tasks_with_one_embedding_are_one_point() -> None:
-    axes = plane_map(clusters_run()).axes[0]
+    axes = plane_of(clusters_run()).axes[0]
     assert len(axes.collections) == 13  # eleven of CIFAR, one of MNIST, one of Fashion-MNIST
 
 
@@ -147,7 +137,7 @@ def test_kept_runs_have_the_same_figures(tmp_path: Path) -> None:
 
 
 def test_gates_over_time_name_each_component_once() -> None:
-    texts = [name for name, _ in shown_texts(probabilities_over_time(alphabets_run()))]
+    texts = [name for name, _ in shown_texts(gates_of(alphabets_run()))]
     for kind in ("conv3x3", "conv1x7-7x1", "average pool", "identity"):
         assert texts.count(kind) == 1
     assert [name for name in texts if name.startswith("layer")] == [

@@ -6,16 +6,9 @@ from matplotlib.figure import Figure
 
 from allotment.analysis import loss_band
 from allotment.records import RunRecord
-from allotment.report import (
-    allocation_map,
-    loss_bands,
-    png,
-    probabilities_over_time,
-    similarity_map,
-    svg,
-    write_figures,
-)
+from allotment.report import loss_bands, png, svg, write_figures
 from tests.records.made_up import a_header, a_record, an_outcome, loss_run
+from tests.report.drawn import allocation_of, gates_of, similarity_of
 from tests.report.expected import MNIST, TWO_PAIRS, runs
 
 
@@ -41,17 +34,17 @@ def many_tasks() -> RunRecord:
 
 @pytest.mark.parametrize("record", [a_record(), many_tasks()], ids=["4 tasks", "40 tasks"])
 def test_maps_name_every_task_component_layer_and_family(record: RunRecord) -> None:
-    figure = allocation_map(record)
+    figure = allocation_of(record)
     layers = {f"layer {layer + 1}" for layer in range(len(record.header.layer_sizes))}
     header = record.header
     named = {*header.task_names, *header.component_names, *header.families, *layers}
     assert named <= texts(figure)
-    assert set(header.task_names) <= texts(similarity_map(record))
+    assert set(header.task_names) <= texts(similarity_of(record))
     assert len(svg(figure)) < 500_000
 
 
 def test_a_map_can_do_without_families() -> None:
-    figure = allocation_map(a_record(a_header(families=())))
+    figure = allocation_of(a_record(a_header(families=())))
     assert "a1" in texts(figure)
 
 
@@ -67,23 +60,23 @@ def test_bands_have_a_panel_for_each_condition_and_one_colour_for_each_method() 
 
 def test_gates_have_a_panel_for_each_layer() -> None:
     record = a_record(a_header(layer_sizes=(1, 3)))
-    figure = probabilities_over_time(record, task=2)
+    figure = gates_of(record, task=2)
     assert [len(axes.get_lines()) for axes in figure.axes] == [1, 3]
     drawn = np.asarray(figure.axes[1].get_lines()[0].get_ydata(), dtype=float)
     np.testing.assert_allclose(drawn, record.snapshots.probabilities[:, 2, 1])
 
 
 def test_the_same_figure_gives_the_same_bytes_and_carries_no_link() -> None:
-    first, second = svg(similarity_map(a_record())), svg(similarity_map(a_record()))
+    first, second = svg(similarity_of(a_record())), svg(similarity_of(a_record()))
     assert first == second
     assert first.startswith("<svg")
     assert 'href="http' not in first
-    assert png(similarity_map(a_record())).startswith(b"\x89PNG")
+    assert png(similarity_of(a_record())).startswith(b"\x89PNG")
 
 
 def test_odd_names_are_drawn_as_they_are() -> None:
     record = a_record(a_header(task_names=("$x^", "_hidden", "a & b", "<b>")))
-    figure = allocation_map(record)
+    figure = allocation_of(record)
     assert {"$x^", "_hidden", "a & b", "<b>"} <= texts(figure)
     assert "<b>" not in svg(figure)
 

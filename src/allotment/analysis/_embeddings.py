@@ -1,6 +1,7 @@
 """Task embeddings: the rows of the allocation, and which tasks share one."""
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from allotment._progress import Floats
 from allotment.records import RunRecord
@@ -11,7 +12,7 @@ def embeddings(record: RunRecord) -> Floats:
     return (record.outcome.matrix > 0).astype(np.float64)
 
 
-def distinct_groups(embeddings: Floats) -> list[list[int]]:
+def distinct_groups(embeddings: ArrayLike) -> list[list[int]]:
     """Returns the tasks that share a row, group by group, in the order of their first task.
 
     >>> import numpy as np
@@ -19,18 +20,19 @@ def distinct_groups(embeddings: Floats) -> list[list[int]]:
     [[0, 2], [1]]
     """
     groups: dict[tuple[float, ...], list[int]] = {}
-    for task, row in enumerate(embeddings):
+    for task, row in enumerate(np.asarray(embeddings).tolist()):
         groups.setdefault(tuple(row), []).append(task)
     return list(groups.values())
 
 
-def cosine_similarity(embeddings: Floats) -> Floats:
+def cosine_similarity(embeddings: ArrayLike) -> Floats:
     """Returns the cosine of the angle between each two rows, shape ``[T, T]``.
 
     A task that uses nothing has a row of zeros and no angle: it counts as like (1) another such
     task and itself, and as unlike (0) every task that uses something.
     """
-    products = embeddings @ embeddings.T  # [T, T]
+    rows: Floats = np.asarray(embeddings, dtype=float)
+    products = rows @ rows.T  # [T, T]
     squares = np.diagonal(products)
     empty = squares == 0
     # The root of a product, not a product of roots: equal rows then give exactly 1.
@@ -38,7 +40,8 @@ def cosine_similarity(embeddings: Floats) -> Floats:
         np.where(np.outer(~empty, ~empty), np.outer(squares, squares), 1)
     )
     similarity[np.ix_(empty, empty)] = 1.0
-    return np.clip(similarity, -1.0, 1.0)
+    clipped: Floats = np.clip(similarity, -1.0, 1.0)
+    return clipped
 
 
 def is_uniform(record: RunRecord) -> bool | None:

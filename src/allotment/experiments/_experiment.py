@@ -141,7 +141,7 @@ class Experiment:
             task_names=tuple(task.name for task in tasks),
             families=families if all(families) else (),
             layer_sizes=network.layer_sizes,
-            component_names=tuple(name for layer in network.modular_layers for name in layer.names),
+            component_names=network.component_names,
             measure=self.measure,
             n_last_rounds=self.n_last_rounds,
             n_classes=tuple(t.n_outputs for t in tasks) if self.measure == "accuracy" else (),

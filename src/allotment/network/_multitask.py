@@ -131,6 +131,11 @@ class MultiTaskNetwork(nn.Module):
         """The number of components in each modular layer."""
         return tuple(layer.allocation.n_components for layer in self.modular_layers)
 
+    @property
+    def component_names(self) -> tuple[str, ...]:
+        """The name of each component, layer after layer."""
+        return tuple(name for layer in self.modular_layers for name in layer.names)
+
     def matrix(self) -> Tensor:
         """Returns the evaluation allocation, the layers side by side, shape ``[T, C]``."""
         return torch.cat([layer.allocation.matrix() for layer in self.modular_layers], dim=1)

@@ -3,6 +3,10 @@
 The report reads records and is told by an ``Expectation`` which rows a table has and what the paper
 printed in them. A row without runs stays, as "not run"; a run nobody expected gets a row too.
 
+Pictures of an allocation (`allocation_map`, `similarity_map`, `task_tree`, `plane_map`,
+`probabilities_over_time`) are drawn from plain arrays and names, of a run or of a network of one's
+own, and are matplotlib figures.
+
 >>> expectation = Expectation(
 ...     experiment="toy", title="A toy", place="Table I", measure="Test accuracy", unit="%",
 ...     rows=(ExpectedRow(method="shared_bottom", label="Shared bottom", paper="95.7 ± 0.5"),),

@@ -4,7 +4,7 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
 from matplotlib import colormaps
@@ -81,9 +81,13 @@ def families_key(figure: Figure, families: Sequence[str]) -> None:
     figure.legend(handles=marks, loc="outside lower center", ncols=len(names), frameon=False)
 
 
-def new_figure(width: float, height: float) -> Figure:
-    """Returns an empty figure of this size in inches that keeps its labels inside."""
-    return Figure(figsize=(width, height), layout="constrained")
+def new_figure(width: float, height: float, *, square: bool = False) -> Figure:
+    """Returns an empty figure of this size in inches that keeps its labels inside.
+
+    ``square``: for axes with cells as wide as high, whose labels are placed by what is drawn.
+    """
+    layout: Literal["compressed", "constrained"] = "compressed" if square else "constrained"
+    return Figure(figsize=(width, height), layout=layout)
 
 
 def plain_axes(axes: Axes) -> None:

@@ -11,6 +11,7 @@ from allotment._checks import check_choice
 from allotment.analysis import (
     Band,
     ErrorCurves,
+    embeddings,
     error_curves,
     estimate,
     loss_band,
@@ -99,15 +100,19 @@ def embedding_figures(part: Section, row: ExpectedRow, record: RunRecord) -> lis
     """Returns the pictures of one run's embeddings: two maps, the tree, and the plane."""
     value = part.expectation.shown(estimate([measure(record)])).mean
     shown = f"{value:.3g}\u00a0{part.expectation.unit}".strip()
+    rows, header = embeddings(record), record.header
+    allocation = partial(
+        allocation_map, component_names=header.component_names, layer_sizes=header.layer_sizes
+    )
     which = f"{row.name}, seed {record.header.seed}, the run with the median result ({shown})"
     return [
         NamedFigure(
             name=f"{_stem(part, row)}-{name}",
             caption=f"{caption} {which}.",
-            draw=partial(draw, record),
+            draw=partial(draw, rows, header.task_names, families=header.families),
         )
         for name, caption, draw in (
-            ("allocation", "Which components each task uses at the end.", allocation_map),
+            ("allocation", "Which components each task uses at the end.", allocation),
             ("similarity", "How alike the tasks' embeddings are.", similarity_map),
             (
                 "tree",
@@ -138,7 +143,14 @@ def _gates_figure(part: Section, row: ExpectedRow, runs: Sequence[RunRecord]) ->
     caption = (
         f"The gates of task {names[task]} during training. {row.name}, seed {record.header.seed}."
     )
-    draw = partial(probabilities_over_time, record, task)
+    snapshots = record.snapshots
+    draw = partial(
+        probabilities_over_time,
+        snapshots.rounds,
+        snapshots.probabilities[:, task],
+        component_names=record.header.component_names,
+        layer_sizes=record.header.layer_sizes,
+    )
     return [NamedFigure(name=f"{_stem(part, row)}-gates", caption=caption, draw=draw)]
 
 

@@ -1,7 +1,7 @@
-"""Maps of a run's allocation: who uses what, and who is like whom."""
+"""Maps of an allocation: who uses what, and who is like whom."""
 
 import math
-from dataclasses import replace
+from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
@@ -9,66 +9,96 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
+from numpy.typing import ArrayLike
 
-from allotment._progress import Floats, RunHeader
-from allotment.analysis import cosine_similarity, embeddings, leaf_order, linkage
-from allotment.records import RunRecord
+from allotment._progress import Floats
+from allotment.analysis import cosine_similarity, leaf_order, linkage
 
 from ._drawing import COLOURS, INK, MAP, drawing, new_figure
+from ._rows import checked_layers, checked_rows
 
 _SHUT = "#80808033"  # a grey that is faint on a light page and on a dark one
 _MANY_CELLS = 400  # more are drawn as a picture: as shapes they would weigh too much
 _NUMBERED = 8  # tasks up to which a similarity is written into its cell
+_LEAST_SIDE = 1.9  # inches of a map of similarity: the words beside its colours need them
 
 
-def allocation_map(record: RunRecord) -> Figure:
-    """Returns a map of the open gates at the end, tasks by components, layer beside layer."""
-    rows = embeddings(record)  # [T, C]
+def allocation_map(
+    embeddings: ArrayLike,
+    task_names: Sequence[str],
+    *,
+    component_names: Sequence[str] = (),
+    layer_sizes: Sequence[int] = (),
+    families: Sequence[str] = (),
+) -> Figure:
+    """Returns a map of the open gates, tasks by components, layer beside layer.
+
+    Args:
+        embeddings: Who uses what, 0 or 1, shape ``[T, C]``.
+        task_names: A name for each row.
+        component_names: A name for each column; numbers if left out.
+        layer_sizes: The number of components in each layer; one layer if left out.
+        families: The group each task is known to belong to, written beside it.
+
+    >>> figure = allocation_map([[1, 0], [1, 1]], ["size", "kind"], component_names="AB")
+    >>> [label.get_text() for label in figure.axes[0].get_yticklabels()]
+    ['size', 'kind']
+    """
+    rows = checked_rows(embeddings, task_names, families)
     n_tasks, n_components = rows.shape
-    header, cell = record.header, _cell(max(rows.shape))
-    turned = max(map(len, header.component_names)) > 2
-    below = _room(header.component_names) if turned else 0.3
-    width = _room(header.task_names) + n_components * cell + _room(header.families)
+    sizes, names = checked_layers(layer_sizes, component_names, n_components)
+    cell = _cell(max(rows.shape))
+    turned = _are_long(names)
+    below = _room(names) if turned else 0.3
+    width = _room(task_names) + n_components * cell + _room(families)
     with drawing():
-        figure = new_figure(width, below + n_tasks * cell + 0.4)
+        figure = new_figure(width, below + n_tasks * cell + 0.4, square=True)
         axes = figure.subplots()
         _draw_cells(axes, rows)
-        _name_tasks(axes, header)
+        _name_tasks(axes, task_names)
         size, turn = _font_size(n_components), 90 if turned else 0
-        axes.set_xticks(range(n_components), header.component_names, rotation=turn, fontsize=size)
-        _separate_layers(axes, header.layer_sizes)
-        _separate_families(axes, header.families)
-        _name_families(axes, header.families, n_components)
+        axes.set_xticks(range(n_components), names, rotation=turn, fontsize=size)
+        _separate_layers(axes, sizes)
+        _separate_families(axes, families)
+        _name_families(axes, families, n_components)
     return figure
 
 
-def similarity_map(record: RunRecord) -> Figure:
+def similarity_map(
+    embeddings: ArrayLike, task_names: Sequence[str], *, families: Sequence[str] = ()
+) -> Figure:
     """Returns a map of the cosine similarity of the tasks' embeddings.
 
     Tasks of known families stay in their order; others stand as in their tree, the like together.
+
+    Args:
+        embeddings: Who uses what, 0 or 1, shape ``[T, C]``.
+        task_names: A name for each row.
+        families: The group each task is known to belong to.
     """
-    similarity = cosine_similarity(embeddings(record))  # [T, T]
-    n_tasks, header = len(similarity), record.header
-    if not header.families:
+    similarity = cosine_similarity(checked_rows(embeddings, task_names, families))  # [T, T]
+    n_tasks, names = len(similarity), list(task_names)
+    if not families:
         order = leaf_order(linkage(similarity))
         similarity = similarity[np.ix_(order, order)]
-        header = replace(header, task_names=tuple(header.task_names[task] for task in order))
+        names = [names[task] for task in order]
     side = n_tasks * min(_cell(n_tasks), 0.15 if n_tasks > _NUMBERED else 1.0)
-    side += _room(header.task_names)
+    side = max(side + _room(names), _LEAST_SIDE)
     with drawing():
-        figure = new_figure(side + 0.9, side)
+        figure = new_figure(side + 0.9, side, square=True)
         axes = figure.subplots()
         least = _least(similarity)
         picture = axes.imshow(similarity, cmap=MAP, vmin=least, vmax=1.0)
         bar = figure.colorbar(picture, ax=axes, shrink=0.8, label="cosine similarity")
         bar.outline.set_visible(False)
-        _name_tasks(axes, header)
+        _name_tasks(axes, names)
         size = _font_size(n_tasks)
-        axes.set_xticks(range(n_tasks), header.task_names, rotation=90, fontsize=size)
+        turn = 90 if _are_long(names) else 0
+        axes.set_xticks(range(n_tasks), names, rotation=turn, fontsize=size)
         axes.spines[:].set_visible(False)
         if n_tasks <= _NUMBERED:
             _write_numbers(axes, similarity, light_from=(1 + least) / 2)
-        _separate_families(axes, header.families, across=True)
+        _separate_families(axes, families, across=True)
     return figure
 
 
@@ -84,31 +114,30 @@ def _draw_cells(axes: Axes, rows: Floats) -> None:
     axes.spines[:].set_visible(False)
 
 
-def _name_tasks(axes: Axes, header: RunHeader) -> None:
-    n_tasks = len(header.task_names)
-    axes.set_yticks(range(n_tasks), header.task_names, fontsize=_font_size(n_tasks))
+def _name_tasks(axes: Axes, names: Sequence[str]) -> None:
+    axes.set_yticks(range(len(names)), names, fontsize=_font_size(len(names)))
     axes.tick_params(length=0)
 
 
-def _separate_layers(axes: Axes, sizes: tuple[int, ...]) -> None:
+def _separate_layers(axes: Axes, sizes: Sequence[int]) -> None:
     start = 0
     for layer, size in enumerate(sizes):
         if start:
             axes.axvline(start - 0.5, color=INK, linewidth=0.8)
-        name = f"layer {layer + 1}" if size > 2 else f"{layer + 1}"
+        name = f"layer {layer + 1}" if size > 2 or len(sizes) == 1 else f"{layer + 1}"
         middle = start + (size - 1) / 2
         axes.text(middle, -0.75, name, ha="center", va="bottom", fontsize=8)
         start += size
 
 
-def _stretches(families: tuple[str, ...]) -> list[tuple[str, int, int]]:
+def _stretches(families: Sequence[str]) -> list[tuple[str, int, int]]:
     """Returns each family with the first of its tasks and their number, wherever it changes."""
     sizes = [(family, len(list(stretch))) for family, stretch in groupby(families)]
     starts = np.cumsum([0, *(size for _, size in sizes)]).tolist()
     return [(family, start, size) for (family, size), start in zip(sizes, starts, strict=False)]
 
 
-def _separate_families(axes: Axes, families: tuple[str, ...], *, across: bool = False) -> None:
+def _separate_families(axes: Axes, families: Sequence[str], *, across: bool = False) -> None:
     """Draws a line wherever the family changes; ``across``: between columns as well."""
     for _, start, _ in _stretches(families)[1:]:
         axes.axhline(start - 0.5, color=INK, linewidth=0.8)
@@ -116,7 +145,7 @@ def _separate_families(axes: Axes, families: tuple[str, ...], *, across: bool = 
             axes.axvline(start - 0.5, color=INK, linewidth=0.8)
 
 
-def _name_families(axes: Axes, families: tuple[str, ...], right: int) -> None:
+def _name_families(axes: Axes, families: Sequence[str], right: int) -> None:
     """Writes each family at the right of its tasks."""
     for family, start, size in _stretches(families):
         middle = start + (size - 1) / 2
@@ -145,7 +174,12 @@ def _font_size(n: int) -> float:
     return 9 if n <= 16 else 7
 
 
-def _room(names: tuple[str, ...]) -> float:
+def _are_long(names: Sequence[str]) -> bool:
+    """Returns whether names are too long to stand below cells without being turned."""
+    return max(map(len, names)) > 2
+
+
+def _room(names: Sequence[str]) -> float:
     """Returns the room in inches that names beside a map need."""
     size = _font_size(len(names)) / 9
     return 0.25 + 0.08 * size * max(map(len, names), default=0)

@@ -1,25 +1,46 @@
 """How a task's gates make up their mind."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
 
 from allotment._progress import Floats
 from allotment.analysis import component_kind
-from allotment.records import RunRecord
 
 from ._drawing import drawing, line_style, new_figure, plain_axes
+from ._rows import checked_layers
 
 _PER_ROW = 4  # panels
 
 
-def probabilities_over_time(record: RunRecord, task: int = 0) -> Figure:
+def probabilities_over_time(
+    rounds: ArrayLike,
+    probabilities: ArrayLike,
+    *,
+    component_names: Sequence[str] = (),
+    layer_sizes: Sequence[int] = (),
+) -> Figure:
     """Returns one task's probability of each open gate over rounds, a panel for each layer.
 
-    A component has the colour of its kind, and copies of one kind share it.
+    A component has the colour of its kind, and copies of one kind ("conv A", "conv B") share it.
+
+    Args:
+        rounds: The rounds that were looked at, shape ``[m]``.
+        probabilities: The task's probabilities at each of them, shape ``[m, C]``.
+        component_names: A name for each component; numbers if left out.
+        layer_sizes: The number of components in each layer; one layer if left out.
     """
-    sizes = record.header.layer_sizes
-    kinds = [component_kind(name) for name in record.header.component_names]
+    times, gates = np.asarray(rounds, dtype=float), np.asarray(probabilities, dtype=float)
+    if gates.ndim != 2 or times.shape != gates.shape[:1]:
+        raise ValueError(
+            "`probabilities` should be of shape [m, C] for m rounds. "
+            f"Found shape {list(gates.shape)} for rounds of shape {list(times.shape)}."
+        )
+    sizes, names = checked_layers(layer_sizes, component_names, gates.shape[1])
+    kinds = [component_kind(name) for name in names]
     n_columns = min(len(sizes), _PER_ROW)
     n_rows = -(-len(sizes) // n_columns)
     with drawing():
@@ -29,19 +50,18 @@ def probabilities_over_time(record: RunRecord, task: int = 0) -> Figure:
         starts = np.cumsum([0, *sizes])
         for layer, axes in enumerate(panels[: len(sizes)]):
             columns = slice(starts[layer], starts[layer + 1])
-            gates = record.snapshots.probabilities[:, task, columns]
-            _draw_layer(axes, record.snapshots.rounds, gates, kinds[columns], kinds)
+            _draw_layer(axes, times, gates[:, columns], kinds[columns], kinds)
             axes.set_title(f"layer {layer + 1}")
             if layer >= len(sizes) - n_columns:
                 axes.set_xlabel("rounds")
         for axes in panels[len(sizes) :]:
             axes.set_visible(False)
-        figure.supylabel("probability of open", fontsize=9)
+        figure.supylabel("probability of being open", fontsize=9)
         lines = {line.get_label(): line for axes in panels for line in axes.get_lines()}
-        names = [name for name in dict.fromkeys(kinds) if name in lines]
-        per_row = max(1, int(figure.get_figwidth() / (0.6 + 0.08 * max(map(len, names)))))
-        handles = [lines[name] for name in names]
-        figure.legend(handles, names, loc="outside lower center", ncols=per_row, frameon=False)
+        shown = [kind for kind in dict.fromkeys(kinds) if kind in lines]
+        per_row = max(1, int(figure.get_figwidth() / (0.6 + 0.08 * max(map(len, shown)))))
+        handles = [lines[kind] for kind in shown]
+        figure.legend(handles, shown, loc="outside lower center", ncols=per_row, frameon=False)
     return figure
 
 

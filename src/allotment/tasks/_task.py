@@ -16,18 +16,27 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 class Task:
     """A named task with its examples.
 
-    ``train``, ``validation`` and ``test`` are splits, pairs of tensors, or map-style datasets;
-    ``train`` may be `FreshSamples` too. Integer targets make it a classification with
-    cross-entropy, others a regression with the mean squared error, unless ``loss`` says else.
+    ``train``, ``validation`` and ``test`` are splits, pairs of tensors or arrays, or map-style
+    datasets; ``train`` may be `FreshSamples` too.
+
+    Attributes:
+        name: Different from the other tasks' names.
+        train: Examples to learn from.
+        validation: Examples to choose the best weights on, if any.
+        test: Examples that are looked at once, at the end, if any.
+        n_outputs: Numbers the network gives; 0: the largest label + 1, or the targets' width.
+        loss: From outputs and targets to the mean over a batch; None: cross-entropy for integer
+            targets (a classification), the mean squared error for others (a regression).
+        family: The group the task is known to belong to, for analysis alone.
     """
 
     name: str
     train: Any
     validation: Any = None
     test: Any = None
-    n_outputs: int = 0  # 0: the largest label + 1, or the width of the targets
-    loss: Loss | None = None  # (outputs, targets) -> mean over the batch
-    family: str = ""  # the group a task is known to belong to, for analysis alone
+    n_outputs: int = 0
+    loss: Loss | None = None
+    family: str = ""
 
     def __post_init__(self) -> None:
         for part in ("train", "validation", "test"):

@@ -14,6 +14,7 @@ It yields what happens and knows nothing of files.
 (2, 3)
 """
 
+from .._progress import Outcome as Outcome
 from .._progress import TrainingState as TrainingState
 from ._fit import FitResult as FitResult
 from ._fit import fit as fit

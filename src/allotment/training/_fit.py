@@ -15,15 +15,25 @@ from ._settings import TrainingSettings
 
 @dataclass(frozen=True)
 class FitResult:
-    """What training a network gave."""
+    """What training a network gave; ``T`` tasks, ``C`` components, the layers side by side.
 
-    embeddings: Floats  # [T, C], who uses what
-    probabilities: Floats  # [T, C]
-    points: list[Point]  # losses and gates over time
+    Attributes:
+        embeddings: Who uses what, 0 or 1, shape ``[T, C]``.
+        probabilities: Of each gate to be open, shape ``[T, C]``.
+        points: Losses and gates over time: every ten rounds, or about 300 points of a long run.
+        validation: Losses and accuracies on the validation splits, where all tasks have one.
+        test: The same on the test splits; they are looked at once, at the end.
+        best_round: Where the weights come from, if chosen on validation.
+        failed_step: The task batch, counted from 0, whose loss was not finite, if any.
+    """
+
+    embeddings: Floats
+    probabilities: Floats
+    points: list[Point]
     validation: Evaluation | None
     test: Evaluation | None
-    best_round: int | None  # where the weights come from, if chosen on validation
-    failed_step: int | None  # the task batch, from 0, whose loss was not finite, if any
+    best_round: int | None
+    failed_step: int | None
 
 
 def fit(

@@ -23,15 +23,23 @@ from ._trial import explain, is_told
 
 @dataclass(frozen=True)
 class Progress:
-    """What runs that train together have done."""
+    """What ``R`` runs that train together have done.
+
+    Attributes:
+        round: Rounds finished.
+        losses: Each run's mean training loss over the last block of ten rounds, shape ``[R]``.
+        failed: For each run the task batch at which its loss was not finite, or None.
+        points: Losses and gates, one for each run; None between two stretches of rounds.
+        outcomes: How each run ended, in the very last progress; None before.
+        state: Copies all that is needed to go on from here; call it before asking for the next
+            progress. None where all rounds are done.
+    """
 
     round: int
-    losses: Floats  # [R], each run's mean over the last block
-    failed: list[int | None]  # the task batch at which a run's loss was not finite
-    points: list[Point] | None = None  # one for each run, at the end of a stretch of rounds
-    outcomes: list[Outcome] | None = None  # one for each run, at the very end
-    # Copies all that is needed to go on from here; None where all rounds are done. To be called
-    # before the next progress is asked for.
+    losses: Floats
+    failed: list[int | None]
+    points: list[Point] | None = None
+    outcomes: list[Outcome] | None = None
     state: Callable[[], TrainingState] | None = field(default=None, repr=False)
 
 

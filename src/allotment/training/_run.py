@@ -11,7 +11,14 @@ from ._settings import TrainingSettings
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A network, its tasks, and the seed of every draw made while it trains."""
+    """A network, its tasks, and the seed of every draw made while it trains.
+
+    Attributes:
+        network: Where training starts; `train` leaves it as it is.
+        tasks: In the order of the network's.
+        seed: Of the order of tasks and examples, the gates and all else that is drawn.
+        settings: How to train.
+    """
 
     network: MultiTaskNetwork
     tasks: Sequence[Task]

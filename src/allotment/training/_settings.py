@@ -16,33 +16,61 @@ ROUNDS_PER_BLOCK = 10  # random draws are made for so many rounds at a time
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
-    """The settings of a training run; a round is one batch and one step for every task."""
+    """The settings of a training run; a round is one batch and one step for every task.
+
+    Attributes:
+        rounds: How long to train.
+        batch_size: Examples in a batch.
+        learning_rate: Adam's, for weights.
+        logit_learning_rate: Adam's, for the gates' logits; None: as `learning_rate`.
+        decay: "cosine": both learning rates fall to 0 over the rounds; "none": they stay.
+        average: Of averaged weights, the share kept at each step; 0: weights are not averaged.
+        weight_decay: Coupled L2, on all but biases and logits.
+        clip_norm: Largest norm of a run's whole gradient; None: any.
+        budget: Largest share of open gates that costs nothing; None: all may be open.
+        budget_weight: What the expected share above the budget is multiplied by.
+        budget_scope: "task": the share of the batch's task; "global": that of all tasks.
+        entropy_weight: What undecided gates cost at the end of training.
+        entropy_power: The entropy's weight grows as (step / steps) ** entropy_power.
+        connection_weight: What the expected share of open gates costs.
+        disconnect_weight: What the probability that a layer has no open gate costs.
+        crop: Training images get a border of so many zeros and are cut back at random.
+        shift: Training images move by at most so many pixels.
+        rotation: Training images turn by at most so many degrees.
+        zoom: Training images grow or shrink by at most this share of their size.
+        evaluate_every: Rounds between looks at validation, a multiple of 10; None: only at the end.
+        schedule: "alternating": a step for each task; "joint": one step on a batch of every task.
+        precision: Of products on a GPU: "float32", "tf32" or "bfloat16".
+        capture: Record the step once and replay it; Python in a component runs once then.
+        compile: Fuse the recorded step's operations: faster after a minute of warm-up.
+        keep_best: With `evaluate_every`: keep the weights that did best on validation.
+    """
 
     rounds: int = 1_000
     batch_size: int = 64
     learning_rate: float = 1e-3
-    logit_learning_rate: float | None = None  # None: as `learning_rate`
-    decay: str = "none"  # "cosine": both learning rates fall to 0 over the rounds
-    average: float = 0.0  # of averaged weights, the share kept at each step; 0: not averaged
-    weight_decay: float = 0.0  # coupled L2, on all but biases and logits
-    clip_norm: float | None = None  # largest norm of a run's whole gradient
-    budget: float | None = None  # largest share of open gates that costs nothing
+    logit_learning_rate: float | None = None
+    decay: str = "none"
+    average: float = 0.0
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+    budget: float | None = None
     budget_weight: float = 1.0
-    budget_scope: str = "task"  # "task": the share of the batch's task; "global": of all tasks
+    budget_scope: str = "task"
     entropy_weight: float = 0.0
-    entropy_power: float = 1.0  # the entropy's weight grows as (step / steps) ** entropy_power
+    entropy_power: float = 1.0
     connection_weight: float = 0.0
     disconnect_weight: float = 0.0
-    crop: int = 0  # training images get a border of so many zeros and are cut back at random
-    shift: float = 0.0  # training images move by at most so many pixels
-    rotation: float = 0.0  # training images turn by at most so many degrees
-    zoom: float = 0.0  # training images grow or shrink by at most this share of their size
-    evaluate_every: int | None = None  # rounds between looks at the validation split
-    schedule: str = "alternating"  # "joint": one step a round, on one batch of every task
-    precision: str = "float32"  # or "tf32", "bfloat16": of products on a GPU
-    capture: bool = True  # record the step once and replay it; Python in a component runs once then
-    compile: bool = False  # fuse the recorded step's operations: faster after a minute of warm-up
-    keep_best: bool = True  # with `evaluate_every`: keep the weights that did best on validation
+    crop: int = 0
+    shift: float = 0.0
+    rotation: float = 0.0
+    zoom: float = 0.0
+    evaluate_every: int | None = None
+    schedule: str = "alternating"
+    precision: str = "float32"
+    capture: bool = True
+    compile: bool = False
+    keep_best: bool = True
 
     def __post_init__(self) -> None:
         check_field_types(self)

@@ -40,7 +40,7 @@ class _Table(Allocation):
 class FixedMatrix(_Table):
     """A binary matrix, shape ``[T, C]``, chosen by hand; used components are averaged."""
 
-    def __init__(self, matrix: Tensor | Sequence[Sequence[bool]], *, reduce: str = "mean") -> None:
+    def __init__(self, matrix: Tensor | Sequence[Sequence[int]], *, reduce: str = "mean") -> None:
         table = torch.as_tensor(matrix).to(torch.get_default_dtype())
         if table.ndim != 2 or not ((table == 0) | (table == 1)).all():
             raise ValueError(
