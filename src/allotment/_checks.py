@@ -41,18 +41,23 @@ def described(value: object) -> str:
     >>> described([1, 2, "a"]), described(int), described({}), described(0.5)
     ('a list of int, str', 'the class int', 'a dict', 'a float')
     """
-    if isinstance(value, type):
-        return f"the class {value.__name__}"
+    if isinstance(value, type) or value is None:
+        return "None" if value is None else f"the class {value.__name__}"
     kind = type(value).__name__
     if not isinstance(value, list | tuple) or not value:
         return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
-    kinds = dict.fromkeys(described(item).partition(" ")[2] for item in value)
-    return f"a {kind} of {', '.join(kinds)}"
+    kinds = [f"class {i.__name__}" if isinstance(i, type) else type(i).__name__ for i in value]
+    return f"a {kind} of {', '.join(dict.fromkeys(kinds))}"
 
 
 def check_whole(name: str, value: object) -> None:
     """Raises unless ``value`` is a whole number, of Python's or of NumPy's."""
     _check_kind(name, value, (int,))
+
+
+def check_number(name: str, value: object) -> None:
+    """Raises unless ``value`` is a number, of Python's or of NumPy's."""
+    _check_kind(name, value, (float,))
 
 
 def check_field_types(settings: Any) -> None:

@@ -302,3 +302,11 @@ def test_copies_share_nothing(allocation: Allocation) -> None:
         for value in copy.state_dict().values():
             value.zero_()
     assert_close(network.eval()(x, 0), before, rtol=0, atol=0)
+
+
+def test_single_values_are_of_their_kind() -> None:
+    layers = [linears(SharedBottom(2, 3))]
+    with raises(TypeError, match=r"`dropout` should be a number\. Found `dropout = 'half'`\."):
+        MultiTaskNetwork(None, layers, dropout="half")  # type: ignore[arg-type]
+    with raises(TypeError, match=r"`task_names` should be a list of names\. Found an int\."):
+        MultiTaskNetwork(None, layers, task_names=2)  # type: ignore[arg-type]

@@ -58,6 +58,15 @@ def test_a_loss_that_does_not_take_the_outputs_is_named() -> None:
         fit(network, [Task("a", (x, torch.randn(8)))], SETTINGS)
 
 
+def test_a_component_that_gives_no_tensor_is_named() -> None:
+    components = [nn.LSTM(N_INPUTS, 1), nn.LSTM(N_INPUTS, 1)]
+    network = MultiTaskNetwork(None, [ModularLayer(components, SharedBottom(2, 2))])
+    with raises(
+        ValueError, match=r"one tensor\. Found a tuple of Tensor, tuple from component 0 \(l"
+    ):
+        fit(network, lines(2), SETTINGS)
+
+
 def test_a_sentence_of_our_own_stays_as_it_is() -> None:
     components = [nn.Linear(N_INPUTS, 1), nn.Linear(N_INPUTS, 2)]
     network = MultiTaskNetwork(None, [ModularLayer(components, SharedBottom(2, 2))])

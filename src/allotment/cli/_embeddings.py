@@ -24,6 +24,7 @@ def show_embeddings(options: Namespace) -> int:
         raise RecordError(
             f"`runs` should hold a run that reached its end. Found {len(records)} that failed."
         )
+    options.output.mkdir(parents=True, exist_ok=True)  # before anything is said
     console = Console()
     for view in views:
         console.print(f"[bold]{escape(view.title)}[/bold]\n", highlight=False)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from .._checks import described, is_list_of
+from .._checks import check_number, described, is_list_of
 from ._heads import HeadTable
 from ._layer import ModularLayer
 
@@ -43,11 +43,16 @@ class MultiTaskNetwork(nn.Module):
         task_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
+        check_number("dropout", dropout)
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"`dropout` should be in [0, 1). Found `dropout = {dropout}`.")
         if isinstance(heads, nn.ModuleDict):
             heads = dict(heads.items())
         _check_kinds(stem, layers, heads)
+        if task_names is not None and not is_list_of(task_names, object):
+            raise TypeError(
+                f"`task_names` should be a list of names. Found {described(task_names)}."
+            )
         self.stem = nn.Identity() if stem is None else stem
         self.layers = nn.ModuleList(layers)
         self.n_tasks = self._checked_n_tasks(heads)

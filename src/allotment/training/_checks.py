@@ -4,9 +4,10 @@ from collections.abc import Sequence
 
 import torch
 import torch.nn.functional as F
-from torch import nn
+from torch import Tensor, nn
 
 from .._checks import described, is_list_of
+from ..network import MultiTaskNetwork
 from ..tasks import Task
 from ._run import Run
 from ._trial import in_words, outputs_of, two_examples
@@ -25,37 +26,66 @@ def check_device(device: torch.device | str) -> torch.device:
 
 
 def check_runs(runs: Sequence[Run]) -> None:
-    """Raises unless ``runs`` is a list of runs whose examples fit their networks.
+    """Raises unless ``runs`` is a list of runs whose examples and losses fit their networks.
 
     A task that several runs share is looked at once.
     """
     if not is_list_of(runs, Run):
         raise TypeError(f"`runs` should be a list of Run. Found {described(runs)}.")
-    widths = _widths(runs[0]) if runs else []
+    outputs = _outputs(runs[0]) if runs else []
     seen = set()
     for run in runs:
-        for index, (task, width) in enumerate(zip(run.tasks, widths, strict=False)):
+        if not any(parameter.requires_grad for parameter in run.network.parameters()):
+            raise ValueError("A network should have parameters that learn. Found all frozen.")
+        for index, (task, tried) in enumerate(zip(run.tasks, outputs, strict=False)):
             if (id(task), index) not in seen:
                 seen.add((id(task), index))
                 _check_held_out(run, task)
-                _check_labels(task, width)
+                _check_labels(task, _width(run.network, index, tried))
+                _check_loss(task, tried)
 
 
-def _widths(run: Run) -> list[int | None]:
-    """Returns how many outputs the network has for each task; None where it matters to none.
+def _outputs(run: Run) -> list[Tensor | None]:
+    """Returns the network's outputs for two examples of each task; None where they are not needed.
 
-    The width of a linear head is known; others, and a network without heads, are tried.
+    They are for widths that no linear head tells, and for losses of the user's own.
     """
-    if not any(_has_labels(task) for task in run.tasks):
-        return [None] * len(run.tasks)
-    heads = run.network.heads
-    if isinstance(heads, nn.ModuleList) and all(type(head) is nn.Linear for head in heads):
-        return [head.out_features for head in heads if isinstance(head, nn.Linear)]
+    nothing: list[Tensor | None] = [None] * len(run.tasks)
+    is_needed = any(
+        task.loss is not None or (_has_labels(task) and _width(run.network, index, None) is None)
+        for index, task in enumerate(run.tasks)
+    )
+    if not is_needed:
+        return nothing
     try:
-        outputs = outputs_of(run.network, two_examples(run.tasks[0].train)[0], run.seed)
+        return [*outputs_of(run.network, two_examples(run.tasks[0].train)[0], run.seed)]
     except ValueError:  # told by the program's own trial, if it fails there too
-        return [None] * len(run.tasks)
-    return [y.shape[1] if y.ndim > 1 else None for y in outputs]
+        return nothing
+
+
+def _width(network: MultiTaskNetwork, task: int, tried: Tensor | None) -> int | None:
+    """Returns how many outputs a network has for a task, where that is known."""
+    head = network.heads[task] if isinstance(network.heads, nn.ModuleList) else None
+    if isinstance(head, nn.Linear):
+        return head.out_features
+    return None if tried is None or tried.ndim < 2 else tried.shape[1]
+
+
+@torch.no_grad()
+def _check_loss(task: Task, outputs: Tensor | None) -> None:
+    """Raises unless a loss of the user's own gives one number."""
+    if task.loss is None or outputs is None:
+        return
+    try:
+        loss = task.loss(outputs, two_examples(task.train)[1])
+    except Exception:  # told by the program's own trial
+        return
+    if not isinstance(loss, Tensor) or loss.ndim != 0:
+        found = f"shape {list(loss.shape)}" if isinstance(loss, Tensor) else described(loss)
+        raise ValueError(
+            f"The loss of task {task.name!r} should give one number, the mean over the batch. "
+            f"Found {found}."
+        )
 
 
 def _has_labels(task: Task) -> bool:

@@ -9,6 +9,7 @@ from math import ceil
 
 import torch
 
+from .._checks import described
 from .._progress import Floats, Outcome, Point, TrainingState
 from ._best import Best
 from ._checks import check_device, check_runs
@@ -58,6 +59,8 @@ def train(
     ``resume_from`` is a state that an earlier training of the same runs yielded. Training goes on
     from there and ends, on a CPU to the last bit, as if it had never stopped.
     """
+    if resume_from is not None and not isinstance(resume_from, TrainingState):
+        raise TypeError(f"`resume_from` should be a TrainingState. Found {described(resume_from)}.")
     found = check_device(device)
     check_runs(runs)
     return _training(runs, found, n_last_rounds, resume_from)  # so that checks come with the call

@@ -5,7 +5,7 @@ from copy import deepcopy
 import torch
 from torch import Tensor, nn
 
-from .._checks import first_line
+from .._checks import described, first_line
 from .._streams import torch_stream
 from ..network import ModularLayer, MultiTaskNetwork
 from ..tasks import FreshSamples, Split, as_seen
@@ -89,4 +89,8 @@ def _through(module: nn.Module, name: str, x: Tensor) -> Tensor:
             "Each part of a network should take what the part before it gives. "
             f"Found {name} with an input {in_words(x)}: {first_line(error)}"
         ) from error
+    if not isinstance(y, Tensor):
+        raise ValueError(
+            f"Each part of a network should give one tensor. Found {described(y)} from {name}."
+        )
     return y

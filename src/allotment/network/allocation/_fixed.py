@@ -41,7 +41,13 @@ class FixedMatrix(_Table):
     """A binary matrix, shape ``[T, C]``, chosen by hand; used components are averaged."""
 
     def __init__(self, matrix: Tensor | Sequence[Sequence[int]], *, reduce: str = "mean") -> None:
-        table = torch.as_tensor(matrix).to(torch.get_default_dtype())
+        try:
+            table = torch.as_tensor(matrix).to(torch.get_default_dtype())
+        except (TypeError, ValueError) as error:  # rows of different lengths, or no numbers
+            raise ValueError(
+                "`matrix` should be of shape [T, C] with entries 0 and 1. "
+                f"Found `matrix = {matrix!r}`."
+            ) from error
         if table.ndim != 2 or not ((table == 0) | (table == 1)).all():
             raise ValueError(
                 "`matrix` should be of shape [T, C] with entries 0 and 1. "
