@@ -116,7 +116,7 @@ def test_a_task_of_many_runs_is_looked_at_once() -> None:
         param((torch.zeros(4, N_INPUTS), torch.tensor([0, 1, 0, 1])), "", id="alike"),
         param(
             (torch.zeros(4, N_INPUTS), torch.zeros(4)),
-            r"^Task 'a' should have targets of one shape and type in all splits\. Found "
+            r"^Task 'a' should have targets of one shape and kind in all splits\. Found "
             r"of shape \[B\] \(int64\) in `train` and of shape \[B\] \(float32\) in `test`\.$",
             id="another type of targets",
         ),
@@ -131,6 +131,11 @@ def test_held_out_examples_fit_before_training_starts(held_out: Any, message: st
     network = a_network(SharedBottom(1, 2), [nn.Linear(4, 2)])
     with raises(ValueError, match=message) if message else does_not_raise():
         start(network, replace(a_task("a", [0, 1]), test=held_out))
+
+
+def test_numbers_may_be_longer_in_one_split_than_in_another() -> None:
+    x, y = torch.zeros(4, N_INPUTS), torch.zeros(4)
+    start(a_network(SharedBottom(1, 2)), Task("a", (x, y), test=(x, y.double())))
 
 
 def test_images_of_another_size_may_be_held_out() -> None:

@@ -112,15 +112,16 @@ def _check_labels(task: Task, width: int | None) -> None:
 
 def _check_held_out(run: Run, task: Task) -> None:
     """Raises unless held-out examples are like those for training, as far as it matters."""
-    inputs, targets = two_examples(task.train)
     for name in ("validation", "test"):
         split = task.split(name)
         if split is None:
             continue
+        inputs, targets = two_examples(task.train)
         x, y = two_examples(split)
-        if (y.shape, y.dtype) != (targets.shape, targets.dtype):
+        are_labels = [not values.is_floating_point() for values in (targets, y)]
+        if y.shape != targets.shape or are_labels[0] != are_labels[1]:
             raise ValueError(
-                f"Task {task.name!r} should have targets of one shape and type in all splits. "
+                f"Task {task.name!r} should have targets of one shape and kind in all splits. "
                 f"Found {in_words(targets)} in `train` and {in_words(y)} in `{name}`."
             )
         if x.shape != inputs.shape:  # may be no mistake: some networks take images of any size
