@@ -10,7 +10,7 @@ import torch
 from pytest import mark, param, raises
 from torch import Tensor, nn
 
-from allotment.network import GumbelMatrix, ModularLayer, MultiTaskNetwork, SharedBottom
+from allotment.network import MultiTaskNetwork, SharedBottom
 from allotment.tasks import Split, Task
 from allotment.training import Run, train
 
@@ -144,23 +144,6 @@ def test_images_of_another_size_may_be_held_out() -> None:
     network.stem = stem
     y = torch.tensor([0, 1])
     start(network, Task("a", (torch.zeros(2, 1, 6, 6), y), test=(torch.zeros(2, 1, 8, 8), y)))
-
-
-@mark.parametrize(
-    ("loss", "expectation"),
-    [
-        (nn.MSELoss(), does_not_raise()),
-        (
-            nn.MSELoss(reduction="none"),
-            raises(ValueError, match=r"'a' .*number.* Found shape \[2\]"),
-        ),
-        (lambda outputs, targets: 0.5, raises(ValueError, match=r"one number.* Found a float\.")),
-    ],
-)
-def test_a_loss_gives_one_number(loss: Any, expectation: AbstractContextManager[object]) -> None:
-    network = MultiTaskNetwork(nn.Flatten(0), [ModularLayer([nn.Identity()], GumbelMatrix(1, 1))])
-    with expectation:
-        start(network, Task("a", (torch.randn(5, 1), torch.randn(5)), loss=loss))
 
 
 def test_something_has_to_learn() -> None:

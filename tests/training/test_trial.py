@@ -1,5 +1,7 @@
 """Which part of a network does not take what it is given."""
 
+from typing import Any
+
 import torch
 from pytest import mark, param, raises
 from torch import Tensor, nn
@@ -56,6 +58,25 @@ def test_a_loss_that_does_not_take_the_outputs_is_named() -> None:
         ValueError, match=r"^The loss of task 'a' .*outputs of shape \[B, 3\] \(float32\) and"
     ):
         fit(network, [Task("a", (x, torch.randn(8)))], SETTINGS)
+
+
+@mark.parametrize(
+    ("loss", "message"),
+    [
+        (
+            lambda outputs, targets: (outputs.squeeze(1) - targets).square(),
+            rf"^A loss should be one number, .*\. Found {SETTINGS.batch_size} numbers for each\.$",
+        ),
+        (
+            lambda outputs, targets: 0.5,
+            r"^The loss of task 'a' .* of one number\. Found a float\.$",
+        ),
+    ],
+)
+def test_a_loss_that_is_no_number_is_refused(loss: Any, message: str) -> None:
+    examples = torch.randn(8, N_INPUTS), torch.randn(8)
+    with raises(ValueError, match=message):
+        fit(a_network(SharedBottom(1, 2)), [Task("a", examples, loss=loss)], SETTINGS)
 
 
 def test_a_component_that_gives_no_tensor_is_named() -> None:

@@ -26,7 +26,7 @@ def check_device(device: torch.device | str) -> torch.device:
 
 
 def check_runs(runs: Sequence[Run]) -> None:
-    """Raises unless ``runs`` is a list of runs whose examples and losses fit their networks.
+    """Raises unless ``runs`` is a list of runs whose examples fit their networks.
 
     A task that several runs share is looked at once.
     """
@@ -42,17 +42,16 @@ def check_runs(runs: Sequence[Run]) -> None:
                 seen.add((id(task), index))
                 _check_held_out(run, task)
                 _check_labels(task, _width(run.network, index, tried))
-                _check_loss(task, tried)
 
 
 def _outputs(run: Run) -> list[Tensor | None]:
     """Returns the network's outputs for two examples of each task; None where they are not needed.
 
-    They are for widths that no linear head tells, and for losses of the user's own.
+    They are for widths that no linear head tells.
     """
     nothing: list[Tensor | None] = [None] * len(run.tasks)
     is_needed = any(
-        task.loss is not None or (_has_labels(task) and _width(run.network, index, None) is None)
+        _has_labels(task) and _width(run.network, index, None) is None
         for index, task in enumerate(run.tasks)
     )
     if not is_needed:
@@ -69,23 +68,6 @@ def _width(network: MultiTaskNetwork, task: int, tried: Tensor | None) -> int | 
     if isinstance(head, nn.Linear):
         return head.out_features
     return None if tried is None or tried.ndim < 2 else tried.shape[1]
-
-
-@torch.no_grad()
-def _check_loss(task: Task, outputs: Tensor | None) -> None:
-    """Raises unless a loss of the user's own gives one number."""
-    if task.loss is None or outputs is None:
-        return
-    try:
-        loss = task.loss(outputs, two_examples(task.train)[1])
-    except Exception:  # told by the program's own trial
-        return
-    if not isinstance(loss, Tensor) or loss.ndim != 0:
-        found = f"shape {list(loss.shape)}" if isinstance(loss, Tensor) else described(loss)
-        raise ValueError(
-            f"The loss of task {task.name!r} should give one number, the mean over the batch. "
-            f"Found {found}."
-        )
 
 
 def _has_labels(task: Task) -> bool:

@@ -57,13 +57,18 @@ def explain(run: Run) -> None:
     for task, y in zip(run.tasks, outputs, strict=True):
         targets = two_examples(task.train)[1]
         try:
-            task.loss_function(y, targets)
+            loss = task.loss_function(y, targets)
         except Exception as error:  # whatever a user's loss raises
             raise ValueError(
                 f"The loss of task {task.name!r} should take the network's outputs and the task's "
                 f"targets. Found outputs {in_words(y)} and targets {in_words(targets)}: "
                 f"{first_line(error)}"
             ) from error
+        if not isinstance(loss, Tensor):
+            raise ValueError(
+                f"The loss of task {task.name!r} should be a tensor of one number. "
+                f"Found {described(loss)}."
+            )
 
 
 def is_told(error: Exception) -> bool:
