@@ -12,11 +12,15 @@ RUN = ("run", "two_pairs", "--runs", "1", "--out", "out")
 
 BAD = [
     (("run", "nope"), ("`experiment` should be one of", "'transfer', 'two_pairs'", "'nope'")),
-    ((*RUN, "--method", "gumble"), ("`method` should be one of 'no_sharing'", "'gumble'")),
+    (("run", "two_pair"), ("Found `experiment = 'two_pair'`. Did you mean 'two_pairs'?",)),
+    ((*RUN, "--method", "gumble"), ("one of 'no_sharing'", "'gumble'`. Did you mean 'gumbel'?")),
     ((*RUN, "--runs", "0"), ("`runs` should be at least 1", "`runs = 0`")),
     ((*RUN, "--first-seed", "-1"), ("`first-seed` should be at least 0", "-1")),
     ((*RUN, "--rounds", "0"), ("`rounds` should be at least 1", "`rounds = 0`")),
     ((*RUN, "--set", "batchsize=3"), ("The settings are rounds, batch_size", "'batchsize'")),
+    ((*RUN, "--set", "batchsize=3"), ("Did you mean 'batch_size'?",)),
+    ((*RUN, "--set", "p_init=0.9"), ("Found 'p_init'. Did you mean 'allocation.p_init'?",)),
+    ((*RUN, "--set", "evaluate_every=10"), ("with a validation split", "task '1a', which has")),
     ((*RUN, "--set", "batch_size=big"), ("`batch_size` should be of type int", "'big'")),
     ((*RUN, "--set", "batch_size"), ("field=value", "'batch_size'")),
     ((*RUN, "--set", "budget=0"), ("`budget` should be in (0, 1]", "`budget = 0.0`")),
@@ -29,13 +33,15 @@ BAD = [
     (("run", "omniglot", "--out", "out"), ("Found no such file", "data prepare omniglot")),
     (("run", "clusters", "--out", "out"), ("Found no such file", "data prepare cifar100")),
     (("run", "mnist", "--out", "out"), ("Found no such file", "allotment data prepare mnist")),
+    (("run", "two_pairs", "--resume", "out"), ("the `launch.json` of", "no `out/launch.json`")),
     (("report", "nowhere"), ("should be a folder with runs in it", "nowhere")),
     (("report", "."), ("should hold at least one finished run", "Found none")),
     (("embeddings", "nowhere"), ("should be a folder with runs in it", "nowhere")),
     (("embeddings", "."), ("should hold at least one finished run", "Found none")),
     (("keep", "nowhere"), ("should be a folder with runs in it", "nowhere")),
     (("docs",), ("should be read from a folder that exists", "results")),
-    (("data", "prepare", "nmist"), ("should be one of mnist, fashion_mnist", "`nmist`")),
+    (("data", "prepare", "nmist"), ("one of mnist, fashion_mnist", "`nmist`. Did you mean 'mnist")),
+    (("data", "check", "nmist"), ("should be one of mnist, fashion_mnist", "`nmist`")),
 ]
 
 
@@ -67,6 +73,8 @@ def test_bad_input_is_answered_and_nothing_is_written(
     [
         ((), "COMMAND"),
         (("train",), "invalid choice: 'train'"),
+        (("reports",), "Did you mean 'report'?"),
+        (("data", "prepar"), "Did you mean 'prepare'?"),
         (("run",), "EXPERIMENT"),
         ((*RUN, "--runs", "many"), "argument --runs: invalid int value: 'many'"),
         ((*RUN, "--round", "3", "--colour", "red"), "unrecognized arguments: --colour red"),

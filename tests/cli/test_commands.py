@@ -1,16 +1,22 @@
 """From a command to records, pages and kept results."""
 
 import json
+from argparse import ArgumentParser, _SubParsersAction
+from collections.abc import Iterator
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-from pytest import MonkeyPatch
+from pytest import MonkeyPatch, mark
 
 import allotment as al
 from allotment.cli import _demo
+from allotment.cli._parser import make_parser
+from allotment.data import DATASETS
 from allotment.experiments import EXPERIMENTS
 from allotment.records import read_kept, read_runs
 from tests.cli.conftest import Command
+from tests.experiments.toy import make_small_data
 
 RUN = ("run", "two_pairs", "--runs", "2", "--out", "out")
 
@@ -142,7 +148,69 @@ def test_data_that_is_missing_is_listed_so(allotment: Command) -> None:
     for name in ("mnist", "fashion_mnist", "cifar100", "omniglot"):
         (line,) = [line for line in answer.out.splitlines() if line.startswith(f"{name} ")]
         assert "missing" in line
-    assert allotment("data", "check").out.count("missing") == 4
+
+
+def test_data_that_is_missing_fails_the_check_and_is_named(allotment: Command) -> None:
+    answer = allotment("data", "check")
+    assert answer.status == 1
+    assert answer.out.count("missing: ") == 4
+    answer = allotment("data", "check", "mnist")
+    assert answer.status == 1
+    assert answer.out.startswith("mnist: missing: The data set `mnist` should be in `")
+    assert answer.out.endswith("this gets it: allotment data prepare mnist\n")
+
+
+def test_data_that_is_damaged_or_sound_is_told_apart(
+    allotment: Command, tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    make_small_data(tmp_path / "data", monkeypatch, "mnist", "fashion_mnist")
+    monkeypatch.setitem(DATASETS, "mnist", replace(DATASETS["mnist"], checks=()))
+    here = ("--data-dir", "data")
+    answer = allotment("data", "check", "mnist", *here)
+    assert (answer.status, answer.out) == (0, "mnist: sound\n")
+    answer = allotment("data", "check", "mnist", "fashion_mnist", *here)
+    assert answer.status == 1
+    assert answer.out.startswith(
+        "mnist: sound\nfashion_mnist: damaged: In `data/fashion_mnist.npz`"
+    )
+
+
+def test_the_version_is_told(allotment: Command) -> None:
+    assert allotment("--version").out == f"allotment {al.__version__}\n"
+
+
+def parsers(parser: ArgumentParser) -> Iterator[ArgumentParser]:
+    """Yields a parser and those of its commands."""
+    yield parser
+    for action in parser._actions:
+        if isinstance(action, _SubParsersAction):
+            for below in action.choices.values():
+                yield from parsers(below)
+
+
+@mark.parametrize("parser", list(parsers(make_parser())), ids=lambda parser: parser.prog)
+def test_every_command_and_option_says_what_it_does_and_its_default(
+    parser: ArgumentParser, monkeypatch: MonkeyPatch
+) -> None:
+    assert parser.description
+    for action in parser._actions:
+        if isinstance(action, _SubParsersAction):
+            assert all(choice.help for choice in action._choices_actions)
+            continue
+        assert action.help, action
+        always_there = {"help", "version", "experiment", "runs", "names", "resume"}
+        if action.dest not in always_there or action.nargs == "*":
+            assert "(default: " in action.help, action
+    monkeypatch.setenv("COLUMNS", "80")
+    assert all(len(line) <= 80 for line in parser.format_help().splitlines())
+
+
+def test_names_are_whole_in_a_narrow_terminal(allotment: Command, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert "shared_bottom_mean" in allotment("list").out
+    folder = "data/" + "x" * 40
+    listed = allotment("data", "list", "--data-dir", folder).out
+    assert "…" not in listed
 
 
 def test_the_demo_leaves_a_report_and_never_takes_an_old_folder(

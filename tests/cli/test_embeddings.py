@@ -69,3 +69,11 @@ def test_an_output_that_is_a_file_is_refused(allotment: Command) -> None:
     answer = allotment("embeddings", "out", "-o", "taken")
     assert answer.status == 1
     assert "`output` should be a folder. Found the file taken." in answer.error
+
+
+def test_an_output_beneath_a_file_is_refused_before_anything_is_said(allotment: Command) -> None:
+    allotment(*RUN, "--runs", "1")
+    Path("taken").write_text("")
+    answer = allotment("embeddings", "out", "-o", "taken/pictures")
+    assert (answer.status, answer.out) == (1, "")
+    assert "should be one to read or write. Found `taken/pictures`: Not a dir" in answer.error

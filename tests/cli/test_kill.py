@@ -31,6 +31,12 @@ def records_without_commands(out: Path) -> dict[str, Any]:
     return records
 
 
+def begun_or_resumed(folder: Path, trial: str, options: tuple[str, ...]) -> "subprocess.Popen[str]":
+    """Starts a launch, or has it go on; killed before it wrote its options, it is still new."""
+    place = "--resume" if (folder / trial / "launch.json").exists() else "--out"
+    return started(folder, "run", options[0], place, trial, *options[1:])
+
+
 def seconds_to_end(process: "subprocess.Popen[str]", most: float) -> float | None:
     """Returns how long a process took; None where it took longer than it may and was killed."""
     begun = time.monotonic()
@@ -54,7 +60,7 @@ def assert_killing_changes_nothing(
     whole = records_without_commands(folder / "whole")
     while n_done < n_kills or (folder / f"trial-{trial}").exists():
         is_new = not (folder / f"trial-{trial}").exists()
-        process = started(folder, "run", options[0], "--resume", f"trial-{trial}", *options[1:])
+        process = begun_or_resumed(folder, f"trial-{trial}", options)
         most = moments.uniform(0.3, 0.8) * length if n_done < n_kills else 600.0
         seconds = seconds_to_end(process, most)
         text, error = ended(process)
@@ -100,12 +106,11 @@ def test_a_few_kills_change_nothing(options: tuple[str, ...], tmp_path: Path) ->
     process = started(tmp_path, "run", *options, "--out", "whole")
     assert ended(process)[1] == ""
     moments, said = random.Random(0), ""
-    resumed = ("run", options[0], "--resume", "trial", *options[1:])
     for _ in range(3):
-        process = started(tmp_path, *resumed)
+        process = begun_or_resumed(tmp_path, "trial", options)
         assert kill_in_training(process, tmp_path / "trial", moments), "it ended before the kill"
         said += ended(process)[0]
-    process = started(tmp_path, *resumed)
+    process = begun_or_resumed(tmp_path, "trial", options)
     text, error = ended(process)
     assert (process.returncode, error) == (0, ""), text
     assert (said + text).count("Going on after round") == 3

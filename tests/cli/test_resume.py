@@ -60,9 +60,21 @@ def test_a_finished_launch_has_nothing_left_to_do(allotment: Command) -> None:
     assert "Records: out" in answer.out
 
 
-def test_a_folder_without_a_launch_is_started_from_the_beginning(allotment: Command) -> None:
-    assert allotment(*RUN, "--resume", "out").status == 0
-    assert [run.header.seed for run in read_runs(Path("out"))] == [0, 1]
+def test_a_folder_without_a_launch_is_refused(allotment: Command, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    answer = allotment(*RUN, "--resume", "empty")
+    assert answer.status == 1
+    assert_one_sentence(answer.error, "should hold the `launch.json` of a launch", "--out")
+    assert list((tmp_path / "empty").iterdir()) == []
+
+
+def test_a_remaining_time_is_told_only_where_it_is_known(allotment: Command) -> None:
+    allotment(*RUN, "--out", "out", "--rounds", "30", *SHORT)
+    answer = allotment("run", "two_pairs", "--resume", "out")
+    lines = [line for line in answer.out.splitlines() if line.startswith("  round")]
+    # Nothing was timed yet at the first, and nothing is left at the last.
+    assert [line.split()[1] for line in lines] == ["20/30", "30/30"]
+    assert not any("left" in line for line in lines)
 
 
 @mark.parametrize(

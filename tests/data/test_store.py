@@ -55,7 +55,7 @@ def test_a_single_array_is_not_a_prepared_file(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     with path.open("wb") as file:
         np.save(file, np.zeros(3))
-    with raises(DataError, match=r"complete npz file\. Found: a single array\."):
+    with raises(DataError, match=r"complete npz file\. Found: no zip archive\."):
         read_arrays(path)
 
 
@@ -63,4 +63,13 @@ def test_pickled_objects_are_not_read(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, a=np.array([{"an": "object"}], dtype=object))
     with raises(DataError, match="Object arrays cannot be loaded"):
+        read_arrays(path)
+
+
+def test_a_file_of_another_kind_is_not_taken_for_a_pickle(tmp_path: Path) -> None:
+    path = tmp_path / "mnist.npz"
+    path.write_text("a page that says that the file was not found")
+    with raises(
+        DataError, match=r"`.*mnist\.npz` should be a complete npz file\. Found: no zip arch"
+    ):
         read_arrays(path)

@@ -45,3 +45,8 @@ def test_temperatures_are_above_zero(
 ) -> None:
     with expectation:
         Annealing(start=start, floor=floor)
+
+
+def test_temperatures_are_numbers() -> None:
+    with raises(TypeError, match=r"`start` should be a number\. Found `start = '5'`\."):
+        Annealing(start="5")  # type: ignore[arg-type]

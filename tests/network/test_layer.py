@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
+from typing import Any
 
 import torch
 from pytest import mark, param, raises
@@ -257,3 +258,35 @@ def test_a_component_may_be_replaced_later() -> None:
     x = torch.randn(5, 4)
     expected = torch.stack([component(x) for component in layer.components]).sum(dim=0)
     assert_close(layer(x, 0), expected)
+
+
+@mark.parametrize(
+    ("components", "allocation", "expectation"),
+    [
+        param([nn.Linear(4, 2)], SharedBottom(1, 1), does_not_raise(), id="as they should be"),
+        param(nn.ModuleList([nn.ReLU()]), SharedBottom(1, 1), does_not_raise(), id="module list"),
+        param(
+            nn.Linear(4, 2),
+            SharedBottom(1, 1),
+            raises(TypeError, match=r"`components` should be a list of modules\. Found a Linear\."),
+            id="one component",
+        ),
+        param(
+            [nn.Linear],
+            SharedBottom(1, 1),
+            raises(TypeError, match=r"a list of modules\. Found a list of class Linear\."),
+            id="a class",
+        ),
+        param(
+            [nn.Linear(4, 2)],
+            torch.ones(1, 1),
+            raises(TypeError, match=r"`allocation` should be an Allocation\. Found a Tensor\."),
+            id="a matrix",
+        ),
+    ],
+)
+def test_components_are_modules_and_gates_an_allocation(
+    components: Any, allocation: Any, expectation: AbstractContextManager[object]
+) -> None:
+    with expectation:
+        ModularLayer(components, allocation)

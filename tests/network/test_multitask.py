@@ -3,6 +3,7 @@
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
 from copy import deepcopy
+from typing import Any
 
 import torch
 from pytest import mark, raises
@@ -113,6 +114,63 @@ def test_names_come_from_the_heads_or_the_caller_or_are_numbers() -> None:
 def test_names_are_different(names: list[str], expectation: AbstractContextManager[object]) -> None:
     with expectation:
         MultiTaskNetwork(None, [linears(SharedBottom(2, 3))], task_names=names)
+
+
+@mark.parametrize(
+    ("names", "expectation"),
+    [
+        (None, does_not_raise()),
+        (["a", "b"], does_not_raise()),
+        (["b", "a"], raises(ValueError, match=r"those of the heads.*Found \['b', 'a'\] for \['a'")),
+    ],
+)
+def test_names_are_not_given_twice_in_different_ways(
+    names: list[str] | None, expectation: AbstractContextManager[object]
+) -> None:
+    heads = {"a": nn.Linear(4, 1), "b": nn.Linear(4, 1)}
+    with expectation:
+        MultiTaskNetwork(None, [linears(SharedBottom(2, 3))], heads, task_names=names)
+
+
+@mark.parametrize(
+    ("part", "value", "expectation"),
+    [
+        ("stem", nn.Identity(), does_not_raise()),
+        (
+            "stem",
+            [nn.Identity()],
+            raises(TypeError, match=r"a module or None\. Found a list of Id"),
+        ),
+        ("layers", nn.ModuleList([linears(SharedBottom(2, 3))]), does_not_raise()),
+        (
+            "layers",
+            linears(SharedBottom(2, 3)),
+            raises(
+                TypeError, match=r"`layers` should be a list of modules\. Found a ModularLayer\."
+            ),
+        ),
+        ("heads", nn.ModuleDict({"a": nn.Linear(4, 1), "b": nn.Linear(4, 2)}), does_not_raise()),
+        (
+            "heads",
+            nn.Linear(4, 1),
+            raises(TypeError, match=r"`heads` should be a dict or a list .*Found a Linear\."),
+        ),
+        ("heads", [nn.Linear, nn.Linear], raises(TypeError, match=r"Found a list of class Linear")),
+    ],
+)
+def test_parts_are_modules(
+    part: str, value: object, expectation: AbstractContextManager[object]
+) -> None:
+    parts: dict[str, Any] = {"stem": None, "layers": [linears(SharedBottom(2, 3))]}
+    with expectation:
+        MultiTaskNetwork(**parts | {part: value})
+
+
+def test_heads_in_a_module_dict_give_the_names() -> None:
+    heads = nn.ModuleDict({"a": nn.Linear(4, 1), "b": nn.Linear(4, 2)})
+    network = MultiTaskNetwork(None, [linears(SharedBottom(2, 3))], heads)
+    assert network.task_names == ["a", "b"]
+    assert network(torch.randn(5, 4), "b").shape == (5, 2)
 
 
 SAME_NUMBER = r"Every allocation and the heads should have the same number of tasks\. Found "
@@ -244,3 +302,11 @@ def test_copies_share_nothing(allocation: Allocation) -> None:
         for value in copy.state_dict().values():
             value.zero_()
     assert_close(network.eval()(x, 0), before, rtol=0, atol=0)
+
+
+def test_single_values_are_of_their_kind() -> None:
+    layers = [linears(SharedBottom(2, 3))]
+    with raises(TypeError, match=r"`dropout` should be a number\. Found `dropout = 'half'`\."):
+        MultiTaskNetwork(None, layers, dropout="half")  # type: ignore[arg-type]
+    with raises(TypeError, match=r"`task_names` should be a list of names\. Found an int\."):
+        MultiTaskNetwork(None, layers, task_names=2)  # type: ignore[arg-type]

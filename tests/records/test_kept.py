@@ -85,8 +85,13 @@ def test_thirty_runs_take_kilobytes(tmp_path: Path) -> None:
 def test_runs_with_other_settings_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
     (path,) = keep([loss_run(1.0, 0)], tmp_path)
     before = path.read_bytes()
-    others = [loss_run(1.0, 0, method="another"), loss_run(1.0, 1, settings={"rounds": 5})]
-    with pytest.raises(RecordError, match=r"seed 1 with its own `settings` for .*gumbel\.json"):
+    settings = {"training": {"batch_size": 8, "learning_rate": 0.01}}
+    others = [loss_run(1.0, 0, method="another"), loss_run(1.0, 1, settings=settings)]
+    other = (
+        r"`settings.training.batch_size = 8` in seed 1 and 64 in seed 0 for `.*gumbel\.json`; "
+        "remove that file to begin anew"
+    )
+    with pytest.raises(RecordError, match=other):
         keep(others, tmp_path)
     assert path.read_bytes() == before
     assert len(list(tmp_path.rglob("*.json"))) == 1
@@ -95,13 +100,21 @@ def test_runs_with_other_settings_are_refused_and_nothing_is_written(tmp_path: P
 def test_runs_from_before_a_setting_could_be_chosen_count_as_its_default(tmp_path: Path) -> None:
     keep([loss_run(1.0, 0, settings={"training": {"rounds": 5}})], tmp_path)
     later = {"training": {"rounds": 5, "decay": "none"}}
-    with pytest.raises(RecordError, match=r"seed 1 with its own `settings`"):
+    with pytest.raises(RecordError, match=r"`settings.training.decay = 'none'` in seed 1 and None"):
         keep([loss_run(1.0, 1, settings=later)], tmp_path)
     keep([loss_run(1.0, 1, settings=later)], tmp_path, defaults={"decay": "none", "rounds": 1})
     assert [run.header.settings for run in read_kept(tmp_path)] == [later, later]
     other = {"training": {"rounds": 5, "decay": "cosine"}}
-    with pytest.raises(RecordError, match=r"seed 2 with its own `settings`"):
+    with pytest.raises(RecordError, match=r"decay = 'cosine'` in seed 2 and 'none' in seed 0"):
         keep([loss_run(1.0, 2, settings=other)], tmp_path, defaults={"decay": "none"})
+
+
+def test_no_file_is_to_be_removed_where_there_is_none(tmp_path: Path) -> None:
+    both = [loss_run(1.0, 0), loss_run(1.0, 1, families=())]
+    with pytest.raises(
+        RecordError, match=r"`families = \[\]` in seed 1 and .* in seed 0 .*json`\.$"
+    ):
+        keep(both, tmp_path)
 
 
 def test_a_failed_run_is_kept_as_failed(tmp_path: Path) -> None:

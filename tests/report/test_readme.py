@@ -7,7 +7,7 @@ from tests.report.expected import MNIST, TWO_PAIRS, runs
 def test_each_experiment_has_a_short_table_with_its_empty_rows() -> None:
     text = readme_results(runs("gumbel", [0.2, 0.3, 0.4], recovered=2), [TWO_PAIRS, MNIST])
     assert "**Two pairs of tasks** (Appendix)" in text
-    assert "| Method | Paper | Ours: loss at the end | Found the two pairs |" in text
+    assert "| Method | Paper | Ours: loss over the last 300 rounds | Found the two pairs |" in text
     assert "| Gumbel-Matrix | – | 0.30 ± 0.10 sd (n=3) | 2 of 3 |" in text
     assert "| Shared bottom | 95.7 ± 0.5 | not run |" in text
 

@@ -1,7 +1,16 @@
 from dataclasses import replace
+from math import inf
 
-from allotment.report import markdown_table, result_table
-from tests.records.made_up import accuracy_run, failed_run, loss_run
+from allotment.records import RunRecord
+from allotment.report import markdown_table, result_table, words
+from tests.records.made_up import (
+    a_header,
+    a_record,
+    accuracy_run,
+    an_outcome,
+    failed_run,
+    loss_run,
+)
 from tests.report.expected import MNIST, TWO_PAIRS, runs
 
 
@@ -30,7 +39,7 @@ def test_a_row_has_our_value_with_its_spread_and_its_interval() -> None:
     assert table.head == (
         "Method",
         "Paper",
-        "Ours: loss at the end",
+        "Ours: loss over the last 300 rounds",
         "90 % interval of the mean",
         "Gates open",
         "One row a family",
@@ -47,6 +56,39 @@ def test_a_row_has_our_value_with_its_spread_and_its_interval() -> None:
         "2 of 3",
         "0 of 3",
     )
+
+
+def test_an_interval_ends_where_the_number_cannot_be() -> None:
+    # By hand: n = 2, so that the half-width is 6.313752 * sd / sqrt(2).
+    losses = runs("gumbel", [0.2, 0.4])  # 0.3 with a half-width of 0.631
+    where = result_table(losses, TWO_PAIRS).head.index("90 % interval of the mean")
+    assert result_table(losses, TWO_PAIRS).rows[1][where] == "0.0 to 0.9"
+    unbounded = replace(TWO_PAIRS, least=-inf)  # as of a likelihood
+    assert result_table(losses, unbounded).rows[1][where] == "-0.3 to 0.9"
+    header = {"experiment": "mnist", "method": "gumbel", "families": ()}
+    high = [accuracy_run([level], seed, **header) for seed, level in enumerate((0.9, 1.0))]
+    assert result_table(high, MNIST).rows[1][where] == "63.4 to 100.0"  # 95 with 31.569
+    low = [accuracy_run([level], seed, **header) for seed, level in enumerate((0.0, 0.1))]
+    assert result_table(low, MNIST).rows[1][where] == "0.0 to 36.6"
+    (sentence,) = [text for text in words(high, MNIST) if "reaches" in text]
+    assert "95.0 % (90 % interval 63.4 to 100.0, n=2)" in sentence
+
+
+def test_a_short_run_says_how_many_rounds_its_loss_is_the_mean_over() -> None:
+    def of(*n_rounds: int) -> list[RunRecord]:
+        return [
+            a_record(a_header(seed=seed), an_outcome(rounds=n)) for seed, n in enumerate(n_rounds)
+        ]
+
+    for n_rounds, label in (
+        ([20], "20"),
+        ([300], "300"),
+        ([301, 3_000], "300"),
+        ([20, 3_000], "20 to 300"),
+    ):
+        head = result_table(of(*n_rounds), TWO_PAIRS).head
+        assert f"Ours: loss over the last {label} rounds" in head
+    assert "Ours: loss" in result_table([], TWO_PAIRS).head
 
 
 def test_a_method_that_does_not_learn_its_allocation_finds_nothing() -> None:

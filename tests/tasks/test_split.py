@@ -134,3 +134,17 @@ def test_arrays_in_double_precision_are_seen_in_the_networks_precision() -> None
     assert split is not None
     x, _ = split.examples()
     assert x.dtype == torch.get_default_dtype()
+
+
+@mark.parametrize(
+    ("rows", "expectation"),
+    [
+        ([0, 4], does_not_raise()),
+        ([0, 5], raises(ValueError, match=r"`rows` .* numbers from 0 to 4\. Found 0 to 5\.")),
+        ([-1, 2], raises(ValueError, match=r"from 0 to 4\. Found -1 to 2\.")),
+        ([True, False, True, False, True], raises(ValueError, match=r"to 4\. Found bool\.")),
+    ],
+)
+def test_rows_are_positions(rows: list[int], expectation: AbstractContextManager[object]) -> None:
+    with expectation:
+        Split(torch.zeros(5, 2), torch.zeros(5), rows=torch.tensor(rows))

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from allotment.tasks import FreshSamples, Loss, Split, Task, check_names
+from allotment.tasks import FreshSamples, Loss, Split, Task, check_names, synthetic_pairs
 
 
 class Coins(FreshSamples):
@@ -139,3 +139,38 @@ def test_a_fault_says_which_task_and_part(part: str) -> None:
 def test_names_are_different(names: list[str], expectation: AbstractContextManager[object]) -> None:
     with expectation:
         check_names([Task(name, Coins()) for name in names])
+
+
+FORMS = r"Task 'a', train: Examples should be a pair of arrays, .*\. Found "
+X, Y = torch.zeros(4, 2), torch.zeros(4)
+
+
+@mark.parametrize(
+    ("train", "found"),
+    [
+        ("mnist", "a str"),
+        (None, "None"),
+        (X, "a Tensor"),
+        ((X, Y, Y), "a tuple of Tensor"),
+        (([[1.0, 2.0]], [1.0]), "a tuple of list"),
+        ([(1.0, 2.0, 3.0)] * 4, "a list of tuple"),
+    ],
+)
+def test_examples_in_no_known_form_are_refused(train: Any, found: str) -> None:
+    with raises(ValueError, match=rf"^{FORMS}{found}\.$"):
+        Task("a", train)
+
+
+def test_examples_of_a_dataset_have_one_shape() -> None:
+    with raises(
+        ValueError, match=r"^Task 'a', test: `inputs` should have one shape\. Found \[1\] "
+    ):
+        Task("a", (X, Y), test=[(torch.zeros(n), 0.0) for n in (1, 2, 2)])
+
+
+@mark.parametrize("part", ["validation", "test"])
+def test_fresh_samples_are_for_training(part: str) -> None:
+    samples = synthetic_pairs(1, rho=1.0, seed=0)[0].train
+    assert Task("a", samples).train is samples
+    with raises(ValueError, match=rf"Task 'a': `{part}` should be fixed\. Found FreshSamples\."):
+        Task("a", samples, **{part: samples})

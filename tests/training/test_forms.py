@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from allotment.network import GumbelMatrix, ModularLayer, MultiTaskNetwork
-from allotment.tasks import Loss, Split, Task
+from allotment.tasks import Loss, Split, Task, mean_squared_error
 from allotment.training import Run, fit
 from allotment.training._program import Program
 
@@ -154,7 +154,10 @@ def test_a_loss_that_looks_at_values_sees_the_batches_of_its_task_alone() -> Non
 @mark.parametrize("n_runs", [1, 2])
 @mark.filterwarnings("ignore:Training")
 def test_a_fault_says_in_which_task(n_runs: int) -> None:
-    tasks = [Task("a", (X, LABELS)), Task("b", (X, X[:, :3]))]
+    def natural(outputs: Tensor, targets: Tensor) -> Tensor:
+        return mean_squared_error(outputs, targets)  # whose widths are not checked beforehand
+
+    tasks = [Task("a", (X, LABELS)), Task("b", (X, X[:, :3]), loss=natural)]
     runs = [a_mixed_run(seed, tasks, (9, 2)) for seed in range(n_runs)]
     with raises(ValueError, match=r"Found shapes \[8, 2\] and \[8, 3\]\.") as caught:
         outcomes_of(runs)

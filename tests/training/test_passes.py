@@ -129,8 +129,10 @@ def test_an_error_that_a_lone_run_meets_too_is_the_users_to_see() -> None:
     def build() -> MultiTaskNetwork:
         return a_network(GumbelMatrix(2, 3), make=lambda: nn.Linear(N_INPUTS + 1, 4))
 
-    with raises(RuntimeError, match=r"shapes? .*cannot|size mismatch|must match|same"):
+    given = rf"component 0 \(linear\) of `layers\[0\]` with an input of shape \[B, {N_INPUTS}\]"
+    with raises(ValueError, match=given) as raised:
         outcomes_of([a_run(seed, build=build) for seed in range(2)])
+    assert isinstance(raised.value.__cause__, RuntimeError)
 
 
 def test_losses_that_are_one_function_keep_runs_together() -> None:

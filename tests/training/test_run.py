@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
+from dataclasses import replace
+from typing import Any
 
 from pytest import mark, param, raises
 from torch import nn
@@ -75,7 +77,7 @@ def test_tasks_have_the_names_of_their_heads(
         param(5, does_not_raise(), id="more"),
         param(
             3,
-            raises(ValueError, match=r"classes 1.*at least 4.*Found.*3"),
+            raises(ValueError, match=r"'classes 1' .* from 0 to 2, .* 3 outputs .*the label 3 in"),
             id="fewer",
         ),
     ],
@@ -86,3 +88,56 @@ def test_heads_are_as_wide_as_their_tasks_need(
     network = a_network(SharedBottom(2, 2), [nn.Linear(4, 2), nn.Linear(4, width)])
     with expectation:
         fit(network, classes(2, 4), SETTINGS)
+
+
+@mark.parametrize(
+    ("every", "with_validation", "expectation"),
+    [
+        (None, False, does_not_raise()),
+        (10, True, does_not_raise()),
+        (
+            10,
+            False,
+            raises(
+                ValueError,
+                match=r"with a validation split\. Found `evaluate_every = 10` and task 'classes 1'",
+            ),
+        ),
+    ],
+)
+def test_looks_at_validation_need_a_validation_split(
+    every: int | None, with_validation: bool, expectation: AbstractContextManager[object]
+) -> None:
+    first, second = classes(2, 2)
+    tasks = [first, second if with_validation else replace(second, validation=None)]
+    with expectation:
+        Run(a_network(SharedBottom(2, 2)), tasks, 0, replace(SETTINGS, evaluate_every=every))
+
+
+NETWORK = a_network(SharedBottom(2, 2))
+
+
+@mark.parametrize(
+    ("arguments", "message"),
+    [
+        param(
+            {"network": [NETWORK, NETWORK]},
+            r"`network` should be one MultiTaskNetwork\. Found a list of MultiTaskNetwork\. Se",
+            id="networks",
+        ),
+        param({"network": nn.Linear(6, 1)}, r"MultiTaskNetwork\. Found a Linear\.$", id="module"),
+        param(
+            {"tasks": lines(2)[0]}, r"`tasks` should be a list of Task\. Found a Task", id="task"
+        ),
+        param(
+            {"tasks": {"a": lines(1)[0]}}, r"a list of Task\. Found a dict\.", id="dict of tasks"
+        ),
+        param({"tasks": ["a", "b"]}, r"a list of Task\. Found a list of str\.", id="names"),
+        param({"seed": 1.0}, r"`seed` should be a whole number\. Found `seed = 1.0`", id="seed"),
+        param({"settings": {"rounds": 3}}, r"be TrainingSettings\. Found a dict\.", id="settings"),
+    ],
+)
+def test_arguments_of_another_kind_are_refused(arguments: dict[str, Any], message: str) -> None:
+    good: dict[str, Any] = {"network": NETWORK, "tasks": lines(2)}
+    with raises(TypeError, match=message):
+        Run(**good | arguments)

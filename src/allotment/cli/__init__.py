@@ -27,8 +27,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options.command = shlex.join(["allotment", *given])  # for the record
     try:
         status: int = options.action(options)
-    except (ValueError, RecordError, DataError, OSError) as error:
+    except (ValueError, RecordError, DataError) as error:
         print(f"allotment: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        path, reason = error.filename, error.strerror
+        said = (
+            f"A path should be one to read or write. Found `{path}`: {reason}." if path else error
+        )
+        print(f"allotment: {said}", file=sys.stderr)
         return 1
     except torch.OutOfMemoryError as error:
         print(

@@ -6,12 +6,14 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
 from rich.table import Table
 
-from ..data import check, dataset_named, prepare, status
+from ..data import DATASETS, check, dataset_named, prepare, status
+from ._display import say
 
 
 def list_data(options: Namespace) -> int:
     """Prints which data sets are there."""
-    table = Table("data set", "what", "state", "file", box=None, pad_edge=False)
+    table = Table("data set", "what", "state", box=None, pad_edge=False)
+    table.add_column("file", overflow="fold")
     for each in status(options.data_dir):
         state = f"{each.n_bytes / 2**20:.1f} MiB" if each.n_bytes is not None else "missing"
         table.add_row(each.dataset.name, each.dataset.description, state, str(each.path))
@@ -27,23 +29,20 @@ def prepare_data(options: Namespace) -> int:
     for name in options.names:
         with _Bars(console) as bars:
             path = prepare(name, options.data_dir, progress=bars.show)
-        console.print(f"Prepared: {path}", highlight=False)
+        say(console, f"Prepared: {path}")
     return 0
 
 
 def check_data(options: Namespace) -> int:
-    """Verifies the contents of what is there; the status is 1 where something is damaged."""
+    """Verifies the contents of data sets; the status is 1 where one is missing or damaged."""
+    datasets = [dataset_named(name) for name in options.names] or list(DATASETS.values())
     console = Console()
-    is_sound = True
-    for verdict in check(options.data_dir):
-        if not verdict.is_present:
-            said = "missing"
-        elif verdict.fault:
-            said, is_sound = f"damaged: {verdict.fault}", False
-        else:
-            said = "sound"
-        console.print(f"{verdict.dataset.name}: {said}", highlight=False)
-    return 0 if is_sound else 1
+    verdicts = check(options.data_dir, datasets)
+    for verdict in verdicts:
+        state = "damaged" if verdict.is_present else "missing"
+        said = f"{state}: {verdict.fault}" if verdict.fault else "sound"
+        say(console, f"{verdict.dataset.name}: {said}")
+    return 1 if any(verdict.fault for verdict in verdicts) else 0
 
 
 class _Bars:

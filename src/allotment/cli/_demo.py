@@ -9,9 +9,9 @@ import torch
 from rich.console import Console
 
 from ..experiments import EXPERIMENTS, Launch, run_launch
-from ._display import Display
+from ._display import Display, say
 from ._pages import write_page
-from ._run import print_results, say
+from ._run import print_results
 
 SIZES = {"two_pairs": (5, 2_000), "digits": (3, 400)}  # runs and rounds: about a minute in all
 INTRODUCTIONS = {

@@ -11,7 +11,6 @@ from rich.progress import (
     Progress,
     TaskID,
     TextColumn,
-    TimeRemainingColumn,
 )
 
 from ..experiments import Cohort
@@ -30,9 +29,7 @@ class Display:
         self._bars = Progress(
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TextColumn("rounds  loss {task.fields[loss]}  open {task.fields[open]} "),
-            TimeRemainingColumn(),
-            TextColumn("left"),
+            TextColumn("rounds  {task.description}"),
             console=console,
             disable=not self._live,
         )
@@ -65,16 +62,16 @@ class Display:
             self._open = float(np.mean([point.share_active for point in progress.points]))
         losses = progress.losses[np.isfinite(progress.losses)]
         loss = f"{losses.mean():.3f}" if len(losses) else "none finite"
+        state = f"loss {loss}  open {self._open:.0%}{self._left(progress.round, n_rounds)}"
         if self._live and self._task is not None:
-            self._bars.update(
-                self._task, completed=progress.round, loss=loss, open=f"{self._open:.0%}"
-            )
+            self._bars.update(self._task, completed=progress.round, description=state)
         elif progress.outcomes is None and self._is_time(progress.round, n_rounds):
-            self._line(progress.round, n_rounds, loss)
+            self._lines, self._told = progress.round * N_LINES // n_rounds + 1, time.perf_counter()
+            self._console.print(f"  round {progress.round}/{n_rounds}  {state}", highlight=False)
 
     def say(self, text: str) -> None:
         """Prints a sentence above the bar."""
-        self._bars.console.print(text, highlight=False, markup=False, soft_wrap=True)
+        say(self._bars.console, text)
 
     def _begin(self, cohort: Cohort, done: int, n_rounds: int) -> None:
         self._cohort, self._lines = cohort, 1
@@ -86,16 +83,33 @@ class Display:
         if self._live:
             if self._task is not None:
                 self._bars.remove_task(self._task)
-            self._task = self._bars.add_task("", total=n_rounds, completed=done, loss="-", open="-")
+            self._task = self._bars.add_task("", total=n_rounds, completed=done)
 
     def _is_time(self, done: int, n_rounds: int) -> bool:
         return done * N_LINES >= n_rounds * self._lines or time.perf_counter() > self._told + PAUSE
 
-    def _line(self, done: int, n_rounds: int, loss: str) -> None:
-        self._lines, self._told = done * N_LINES // n_rounds + 1, time.perf_counter()
-        n_timed = max(1, done - self._first)
-        left = (self._told - self._started) / n_timed * (n_rounds - done)
-        self._console.print(
-            f"  round {done}/{n_rounds}  loss {loss}  open {self._open:.0%}  {left:.0f} s left",
-            highlight=False,
-        )
+    def _left(self, done: int, n_rounds: int) -> str:
+        """Returns how long the rest takes; nothing where there is none, or none was timed yet."""
+        n_timed = done - self._first
+        if n_timed == 0 or done == n_rounds:
+            return ""
+        seconds = (time.perf_counter() - self._started) / n_timed * (n_rounds - done)
+        return f"  {duration(seconds)} left"
+
+
+def duration(seconds: float) -> str:
+    """Returns a time in the unit that suits it.
+
+    >>> [duration(seconds) for seconds in (0.2, 89.6, 90, 3_600, 20_000)]
+    ['under 1 s', '90 s', '2 min', '60 min', '5.6 h']
+    """
+    if seconds < 1:
+        return "under 1 s"
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5_400 else f"{seconds / 3_600:.1f} h"
+
+
+def say(console: Console, text: str) -> None:
+    """Prints a line as it is: a path or a command should never be broken."""
+    console.print(text, highlight=False, markup=False, soft_wrap=True)

@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..records import RecordError, RunRecord
+from ._display import say
 from ._pages import expectations, read_records
-from ._run import rich_table, say
+from ._run import rich_table
 
 
 def show_embeddings(options: Namespace) -> int:
@@ -23,6 +24,7 @@ def show_embeddings(options: Namespace) -> int:
         raise RecordError(
             f"`runs` should hold a run that reached its end. Found {len(records)} that failed."
         )
+    options.output.mkdir(parents=True, exist_ok=True)  # before anything is said
     console = Console()
     for view in views:
         console.print(f"[bold]{escape(view.title)}[/bold]\n", highlight=False)

@@ -29,9 +29,9 @@ def settled(options: Namespace) -> dict[str, Any]:
     given = {name: getattr(options, name) for name in (*FIXED, *FREE)}
     given = {name: v for name, v in given.items() if v is not None and v is not False and v != []}
     folder: Path | None = options.resume
-    kept = read_options(folder) if folder else None
-    if kept is None:
+    if folder is None:
         return given | {"command": options.command}
+    kept = read_options(folder)
     for name in FIXED:
         if name in given and given[name] != kept.get(name):
             raise ValueError(

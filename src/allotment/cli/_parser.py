@@ -1,19 +1,38 @@
 """The commands and their options."""
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn, TypeAlias
 
+from .. import __version__
+from .._checks import nearest
 from ._data import check_data, list_data, prepare_data
 from ._demo import demo
 from ._embeddings import show_embeddings
 from ._pages import docs, keep_runs, report
 from ._run import list_experiments, run
 
+_FOLDER: dict[str, Any] = {"type": Path, "metavar": "DIR"}
+_SEVERAL: dict[str, Any] = {"action": "append", "default": []}
+_DATA = "folder of the data sets (default: $ALLOTMENT_DATA, or else the user's cache)"
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Asks which command was meant, where one is not known."""
+        if action.choices is not None and value not in action.choices:
+            known = ", ".join(map(repr, action.choices))
+            meant = nearest(value, action.choices)
+            raise argparse.ArgumentError(
+                action, f"invalid choice: {value!r} (choose from {known}).{meant}"
+            )
+
+
+_Commands: TypeAlias = "argparse._SubParsersAction[_Parser]"
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -21,84 +40,102 @@ def make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="allotment",
         description="Learns which parts of a network each task uses, while it learns the network.",
+        epilog="`allotment COMMAND --help` says what a command takes.",
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"allotment {__version__}", help="show the version"
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
-    command = commands.add_parser("list", help="experiments, methods, and the data they need")
-    command.set_defaults(action=list_experiments)
-    _add_run(commands)
-    command = commands.add_parser("report", help="one HTML page from run folders")
-    command.add_argument("runs", type=Path, help="folder with runs in it, at any depth")
-    command.add_argument("-o", "--output", type=Path, default=Path("report.html"))
-    command.set_defaults(action=report)
-    command = commands.add_parser(
-        "embeddings", help="which tasks belong together, and figures of it"
-    )
-    command.add_argument("runs", type=Path, nargs="+", help="run folders, or folders with runs")
-    command.add_argument("-o", "--output", type=Path, default=Path("embeddings"), metavar="FOLDER")
-    command.set_defaults(action=show_embeddings)
-    command = commands.add_parser("keep", help="add finished runs to the kept results")
-    command.add_argument("runs", type=Path, nargs="+")
-    command.add_argument("--results", type=Path, default=Path("results"))
-    command.set_defaults(action=keep_runs)
-    command = commands.add_parser("docs", help="write docs/results.md from the kept results")
-    command.add_argument("--root", type=Path, default=Path(), help="the repository")
-    command.set_defaults(action=docs)
+    _add(commands, "list", list_experiments, "show the experiments, their methods and data")
+    _add_run(_add(commands, "run", run, "train the runs of an experiment"))
+    _add_readers(commands)
     _add_data(commands)
-    command = commands.add_parser("demo", help="train on bundled data and leave a report")
-    command.add_argument("--out", type=Path, default=None, help="a new folder")
-    command.set_defaults(action=demo)
+    command = _add(commands, "demo", demo, "train on bundled data and leave a report")
+    command.add_argument(
+        "--out", **_FOLDER, help="a new folder for both (default: runs/demo-1, runs/demo-2, ...)"
+    )
     return parser
 
 
-def _add_run(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    command = commands.add_parser("run", help="train the runs of an experiment")
-    command.add_argument("experiment", metavar="EXPERIMENT", help="see `allotment list`")
-    command.add_argument("--method", action="append", metavar="M", help="default: all; repeatable")
-    command.add_argument(
-        "--split",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help="default: the first; repeatable",
-    )
-    command.add_argument("--runs", type=int, metavar="N", help="default: as declared")
-    command.add_argument("--first-seed", type=int, metavar="S", help="default: 0")
-    command.add_argument(
-        "--together", type=int, metavar="N", help="the most runs at a time; default: all that can"
-    )
-    command.add_argument("--rounds", type=int, metavar="K", help="default: as declared")
-    command.add_argument("--device", help="auto (default), cpu or cuda")
-    command.add_argument(
-        "--set", action="append", default=[], metavar="FIELD=VALUE", help="any setting, by name"
-    )
-    place = command.add_mutually_exclusive_group()
-    place.add_argument("--out", type=Path, metavar="DIR", help="default: runs/EXPERIMENT")
-    place.add_argument(
-        "--resume", type=Path, metavar="DIR", help="go on with what was stopped in DIR"
-    )
-    command.add_argument("--data-dir", type=Path, metavar="DIR", help="default: $ALLOTMENT_DATA")
-    command.add_argument(
-        "--minutes", type=float, metavar="M", help="stop after so long, to be resumed; status 0"
-    )
-    command.add_argument(
-        "--checkpoint-every", type=int, metavar="ROUNDS", help="default: once a minute"
-    )
-    command.add_argument(
-        "--deterministic", action="store_true", help="the same bits each time on a GPU too"
-    )
-    command.set_defaults(action=run)
+def _add(
+    commands: _Commands, name: str, action: Callable[[argparse.Namespace], int], text: str
+) -> _Parser:
+    """Adds a command; its text stands in the list of commands and above its own options."""
+    command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
+    command.set_defaults(action=action)
+    return command
 
 
-def _add_data(commands: "argparse._SubParsersAction[_Parser]") -> None:
-    data = commands.add_parser("data", help="list, prepare or check data sets")
+def _add_run(command: _Parser) -> None:
+    command.add_argument("experiment", metavar="EXPERIMENT", help="a name that `list` shows")
+    what = command.add_argument_group("what to train")
+    what.add_argument(
+        "--method", action="append", metavar="NAME", help="a method; repeatable (default: all)"
+    )
+    split = "a split of the data, where there are several; repeatable (default: the first)"
+    what.add_argument("--split", **_SEVERAL, metavar="NAME", help=split)
+    n_runs = "runs of each method (default: as `list` shows)"
+    what.add_argument("--runs", type=int, metavar="N", help=n_runs)
+    seed = "seed of the first run; the next has S + 1 (default: 0)"
+    what.add_argument("--first-seed", type=int, metavar="S", help=seed)
+    rounds = "rounds of each run (default: as declared)"
+    what.add_argument("--rounds", type=int, metavar="K", help=rounds)
+    setting = (
+        "another value for a setting, such as batch_size=32 or allocation.p_init=0.9; "
+        "repeatable (default: all as declared)"
+    )
+    what.add_argument("--set", **_SEVERAL, metavar="NAME=VALUE", help=setting)
+    where = command.add_argument_group("where and how")
+    place = where.add_mutually_exclusive_group()
+    place.add_argument("--out", **_FOLDER, help="new runs go here (default: runs/EXPERIMENT)")
+    going_on = "go on with what was stopped in DIR; no other option is needed"
+    place.add_argument("--resume", **_FOLDER, help=going_on)
+    device = "auto, cpu or cuda (default: auto, which is cuda where there is one)"
+    where.add_argument("--device", metavar="NAME", help=device)
+    where.add_argument("--data-dir", **_FOLDER, help=_DATA)
+    together = "the most runs that train at a time (default: all that can)"
+    where.add_argument("--together", type=int, metavar="N", help=together)
+    bits = "the same bits each time on a GPU too, if slower (default: off)"
+    where.add_argument("--deterministic", action="store_true", help=bits)
+    minutes = "stop after so long, to be resumed (default: at the end)"
+    where.add_argument("--minutes", type=float, metavar="M", help=minutes)
+    every = "rounds between checkpoints (default: one a minute)"
+    where.add_argument("--checkpoint-every", type=int, metavar="K", help=every)
+
+
+def _add_readers(commands: _Commands) -> None:
+    """Adds the commands that read what runs have left."""
+    runs = "folder of a run, or with runs in it at any depth"
+    command = _add(commands, "report", report, "make one HTML page of runs")
+    command.add_argument("runs", **_FOLDER, help=runs)
+    page: dict[str, Any] = {"type": Path, "metavar": "FILE", "default": Path("report.html")}
+    command.add_argument("-o", "--output", **page, help="the page (default: %(default)s)")
+    command = _add(
+        commands, "embeddings", show_embeddings, "show and draw which tasks belong together"
+    )
+    command.add_argument("runs", **_FOLDER, nargs="+", help=runs)
+    figures = "folder for the figures (default: %(default)s)"
+    command.add_argument("-o", "--output", **_FOLDER, default=Path("embeddings"), help=figures)
+    command = _add(commands, "keep", keep_runs, "add finished runs to the kept results")
+    command.add_argument("runs", **_FOLDER, nargs="+", help=runs)
+    results = "folder of the kept results (default: %(default)s)"
+    command.add_argument("--results", **_FOLDER, default=Path("results"), help=results)
+    command = _add(commands, "docs", docs, "write docs/results.md from the kept results")
+    root = "the repository, with results/ in it (default: this folder)"
+    command.add_argument("--root", **_FOLDER, default=Path(), help=root)
+
+
+def _add_data(commands: _Commands) -> None:
+    text = "list, prepare or check data sets"
+    data = commands.add_parser("data", help=text, description=f"{text.capitalize()}.")
     actions = data.add_subparsers(metavar="ACTION", required=True, parser_class=_Parser)
-    for name, action, text in (
-        ("list", list_data, "what is there"),
-        ("prepare", prepare_data, "download, verify and prepare data sets"),
-        ("check", check_data, "verify the contents of what is there"),
-    ):
-        command = actions.add_parser(name, help=text)
-        if name == "prepare":
-            command.add_argument("names", nargs="+", metavar="NAME")
-        command.add_argument("--data-dir", type=Path, metavar="DIR")
-        command.set_defaults(action=action)
+    _add(actions, "list", list_data, "show which data sets are there")
+    command = _add(actions, "prepare", prepare_data, "download, verify and prepare data sets")
+    command.add_argument("names", nargs="+", metavar="NAME", help="a name that `data list` shows")
+    command = _add(
+        actions, "check", check_data, "verify data sets; the status is 1 if one is missing or bad"
+    )
+    names = "a name that `data list` shows (default: all)"
+    command.add_argument("names", nargs="*", metavar="NAME", help=names)
+    for command in actions.choices.values():
+        command.add_argument("--data-dir", **_FOLDER, help=_DATA)

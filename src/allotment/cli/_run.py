@@ -25,7 +25,7 @@ from ..experiments import (
     run_launch,
 )
 from ..records import read_run
-from ._display import Display
+from ._display import Display, say
 from ._options import described, settled
 from ._signals import STATUS, asked_by_signals
 
@@ -35,7 +35,11 @@ if TYPE_CHECKING:
 
 def list_experiments(options: Namespace) -> int:
     """Prints the experiments, their methods, and the data they need."""
-    table = RichTable("experiment", "what", "methods", "runs", "data", box=None, pad_edge=False)
+    table = RichTable("experiment", "what", box=None, pad_edge=False)
+    names = [method.name for experiment in EXPERIMENTS.values() for method in experiment.methods]
+    table.add_column("methods", min_width=max(map(len, names)))  # none is cut off
+    table.add_column("runs")
+    table.add_column("data")
     for experiment in EXPERIMENTS.values():
         table.add_row(
             experiment.name,
@@ -127,11 +131,6 @@ def print_results(console: Console, experiment: Experiment, folders: list[Path])
         console.print(f"- {sentence}", highlight=False, markup=False)
     console.print()
     console.print(rich_table(brief_table(records, expectation)))
-
-
-def say(console: Console, text: str) -> None:
-    """Prints a line as it is: a path or a command should never be broken."""
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
 def rich_table(table: "Table") -> RichTable:

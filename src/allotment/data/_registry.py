@@ -1,5 +1,6 @@
 """The four data sets of the experiments, declared."""
 
+from .._checks import nearest
 from ._cifar import read_cifar100
 from ._contents import ChannelMean, ClassCounts, DrawnCharacters
 from ._declaration import Archive, ArraySpec, DataSet
@@ -125,5 +126,8 @@ DATASETS: dict[str, DataSet] = {
 def dataset_named(name: str) -> DataSet:
     """Returns the declared data set of this name; an unknown name answers with the known ones."""
     if name not in DATASETS:
-        raise DataError(f"A data set should be one of {', '.join(DATASETS)}. Found `{name}`.")
+        raise DataError(
+            f"A data set should be one of {', '.join(DATASETS)}. Found `{name}`."
+            + nearest(name, DATASETS)
+        )
     return DATASETS[name]

@@ -1,6 +1,7 @@
 """Prepared files: written whole or not at all, and read back without pickles."""
 
 import os
+import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -31,10 +32,10 @@ def read_arrays(path: Path) -> dict[str, Array]:
     """Returns the arrays of an npz file by name."""
     try:
         with path.open("rb") as stream:
-            file = np.load(stream, allow_pickle=False)
-            if not isinstance(file, np.lib.npyio.NpzFile):
-                raise ValueError("a single array")
-            return dict(file)
+            if not zipfile.is_zipfile(stream):  # else NumPy would speak of pickles
+                raise ValueError("no zip archive")
+            stream.seek(0)
+            return dict(np.load(stream, allow_pickle=False))
     except (*DAMAGE, ValueError) as error:
         raise DataError(f"`{path}` should be a complete npz file. Found: {error}.") from error
 

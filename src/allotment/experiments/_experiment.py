@@ -113,6 +113,7 @@ class Experiment:
             ),
             measure=self.measure_label,
             unit="%" if self.measure == "accuracy" else "",
+            least=0.0,  # squared errors and cross-entropies
             structure=self.structure,
             shows=self.shows,
             shown_task=self.shown_task,

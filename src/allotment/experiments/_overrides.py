@@ -5,6 +5,7 @@ from dataclasses import fields, replace
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+from .._checks import nearest
 from ._experiment import Experiment
 from ._methods import Method
 
@@ -25,7 +26,9 @@ def overridden(experiment: Experiment, assignments: Sequence[str]) -> Experiment
         if prefix not in ("", *PREFIXES):
             raise ValueError(
                 f"A setting should start with training. or allocation. Found {name!r}."
+                + nearest(prefix, PREFIXES)
             )
+        _check_known(experiment, prefix, field)
         if prefix == "allocation":
             experiment = replace(experiment, methods=_changed(experiment.methods, field, text))
         else:
@@ -47,10 +50,25 @@ def check_free(assignments: Sequence[str], methods: Sequence[Method]) -> None:
                 )
 
 
+def _check_known(experiment: Experiment, prefix: str, field: str) -> None:
+    """Raises unless there is a setting of this name; one with another prefix may be meant."""
+    training = [f.name for f in fields(experiment.training)]
+    allocation = sorted({f.name for m in experiment.methods for f in fields(m.allocation)})
+    known, title = (
+        (allocation, "An allocation's settings")
+        if prefix == "allocation"
+        else (training, "The settings")
+    )
+    if field in known:
+        return
+    full = {name: f"training.{name}" if prefix else name for name in training}
+    full |= {name: f"allocation.{name}" for name in allocation}
+    raise ValueError(
+        f"{title} are {', '.join(known)}. Found {field!r}." + nearest(field, full, full)
+    )
+
+
 def _changed(methods: tuple[Method, ...], field: str, text: str) -> tuple[Method, ...]:
-    known = sorted({f.name for method in methods for f in fields(method.allocation)})
-    if field not in known:
-        raise ValueError(f"An allocation's settings are {', '.join(known)}. Found {field!r}.")
     return tuple(
         replace(
             method,
@@ -63,9 +81,6 @@ def _changed(methods: tuple[Method, ...], field: str, text: str) -> tuple[Method
 
 
 def _parsed(settings: Any, field: str, text: str) -> dict[str, Any]:
-    known = [f.name for f in fields(settings)]
-    if field not in known:
-        raise ValueError(f"The settings are {', '.join(known)}. Found {field!r}.")
     return {field: parse_value(field, text, get_type_hints(type(settings))[field])}
 
 

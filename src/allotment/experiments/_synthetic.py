@@ -40,7 +40,7 @@ TRANSFER = Experiment(
     training=SYNTHETIC,
     n_runs=30,
     measure="loss",
-    measure_label="Loss over the last 300 rounds",
+    measure_label="Loss",
 )
 
 TWO_PAIRS = Experiment(
@@ -63,6 +63,6 @@ TWO_PAIRS = Experiment(
     training=SYNTHETIC,
     n_runs=20,
     measure="loss",
-    measure_label="Loss over the last 300 rounds",
+    measure_label="Loss",
     structure="the two pairs",
 )

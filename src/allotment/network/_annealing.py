@@ -6,7 +6,7 @@ from typing import overload
 
 from torch import Tensor
 
-from .._checks import check_positive
+from .._checks import check_field_types, check_positive
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +21,7 @@ class Annealing:
     floor: float = 0.5
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         check_positive("start", self.start)
         check_positive("floor", self.floor)
 

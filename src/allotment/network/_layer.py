@@ -7,6 +7,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from .._checks import described, is_list_of
 from ._fused import mix
 from ._kinds import group_by_kind
 from ._side_by_side import side_by_side
@@ -35,6 +36,12 @@ class ModularLayer(nn.Module):
         names: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
+        if not is_list_of(components, nn.Module):
+            raise TypeError(
+                f"`components` should be a list of modules. Found {described(components)}."
+            )
+        if not isinstance(allocation, Allocation):
+            raise TypeError(f"`allocation` should be an Allocation. Found {described(allocation)}.")
         if allocation.n_components != len(components):
             raise ValueError(
                 "`allocation` should have one gate per component. Found "
@@ -81,9 +88,7 @@ class ModularLayer(nn.Module):
             partial(self._group_outputs, index, group, x) for index, group in enumerate(self.groups)
         ]
         outputs = side_by_side(calls, [x])
-        self._check_shapes(
-            [(group[0], y[0]) for group, y in zip(self.groups, outputs, strict=True)]
-        )
+        self.check_shapes([(group[0], y[0]) for group, y in zip(self.groups, outputs, strict=True)])
         return outputs
 
     def _group_outputs(self, index: int, group: list[int], x: Tensor) -> Tensor:
@@ -102,10 +107,11 @@ class ModularLayer(nn.Module):
         if not used:
             return torch.zeros_like(self.components[0](x))
         outputs = [(position, self.components[position](x)) for position in used]
-        self._check_shapes(outputs)
+        self.check_shapes(outputs)
         return torch.stack([weights[position] * y for position, y in outputs]).sum(0)
 
-    def _check_shapes(self, outputs: list[tuple[int, Tensor]]) -> None:
+    def check_shapes(self, outputs: list[tuple[int, Tensor]]) -> None:
+        """Raises unless the outputs of components, given by position, have equal shapes."""
         first, reference = outputs[0]
         for position, y in outputs:
             if y.shape != reference.shape:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from .._checks import check_number, described, is_list_of
 from ._heads import HeadTable
 from ._layer import ModularLayer
 
@@ -36,18 +37,31 @@ class MultiTaskNetwork(nn.Module):
         self,
         stem: nn.Module | None,
         layers: Sequence[nn.Module],
-        heads: Mapping[str, nn.Module] | Sequence[nn.Module] | None = None,
+        heads: Mapping[str, nn.Module] | Sequence[nn.Module] | nn.ModuleDict | None = None,
         *,
         dropout: float = 0.0,
         task_names: Sequence[str] | None = None,
     ) -> None:
         super().__init__()
+        check_number("dropout", dropout)
         if not 0.0 <= dropout < 1.0:
             raise ValueError(f"`dropout` should be in [0, 1). Found `dropout = {dropout}`.")
+        if isinstance(heads, nn.ModuleDict):
+            heads = dict(heads.items())
+        _check_kinds(stem, layers, heads)
+        if task_names is not None and not is_list_of(task_names, object):
+            raise TypeError(
+                f"`task_names` should be a list of names. Found {described(task_names)}."
+            )
         self.stem = nn.Identity() if stem is None else stem
         self.layers = nn.ModuleList(layers)
         self.n_tasks = self._checked_n_tasks(heads)
         names = list(heads) if isinstance(heads, Mapping) else task_names
+        if names is not None and task_names is not None and list(task_names) != list(names):
+            raise ValueError(
+                "`task_names` should be those of the heads, in their order, or left out. "
+                f"Found {list(task_names)} for {names}."
+            )
         self.has_names = names is not None
         self.task_names = [str(name) for name in names or range(self.n_tasks)]
         if len(set(self.task_names)) != self.n_tasks:
@@ -136,6 +150,20 @@ class MultiTaskNetwork(nn.Module):
         index = None if task is None else self.task_index(task)
         rows = [layer.allocation.probabilities(index) for layer in self.modular_layers]
         return torch.cat(rows, dim=-1)
+
+
+def _check_kinds(stem: object, layers: object, heads: object) -> None:
+    """Raises unless the parts of a network are modules, one or several as each should be."""
+    if stem is not None and not isinstance(stem, nn.Module):
+        raise TypeError(f"`stem` should be a module or None. Found {described(stem)}.")
+    if not is_list_of(layers, nn.Module):
+        raise TypeError(f"`layers` should be a list of modules. Found {described(layers)}.")
+    modules = list(heads.values()) if isinstance(heads, Mapping) else heads
+    if heads is not None and not is_list_of(modules, nn.Module):
+        raise TypeError(
+            "`heads` should be a dict or a list with a module for each task. "
+            f"Found {described(heads)}."
+        )
 
 
 def task_embeddings(network: MultiTaskNetwork) -> Tensor:

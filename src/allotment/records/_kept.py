@@ -16,7 +16,14 @@ from ._errors import RecordError, reading, writing
 from ._files import floats, plain, read_json, write_bytes
 from ._record import RunRecord, Snapshots
 from ._thin import rounded, thin, thin_gates, thin_looks
-from ._values import environment_from, evaluation_from, header_from, outcome_from, summary_of
+from ._values import (
+    environment_from,
+    evaluation_from,
+    first_difference,
+    header_from,
+    outcome_from,
+    summary_of,
+)
 from ._writer import file_name
 
 _DIGITS = 6  # of a final number; a curve has fewer
@@ -68,12 +75,14 @@ def _merged(path: Path, records: Sequence[RunRecord], defaults: Mapping[str, Any
     runs = [by_seed[seed] for seed in sorted(by_seed)]
     shared = _shared_header(runs[0], defaults)
     for record in runs:
-        found = _shared_header(record, defaults)
-        differing = [name for name in shared if found.get(name) != shared[name]]
-        if differing:
+        different = first_difference(shared, _shared_header(record, defaults))
+        if different:
+            name, first, own = different
+            seeds = (record.header.seed, runs[0].header.seed)
             raise RecordError(
-                f"Runs kept in one file should share their header. Found seed {record.header.seed} "
-                f"with its own `{differing[0]}` for `{path}`; remove that file to begin anew."
+                f"Runs kept in one file should share their settings. Found `{name} = {own!r}` in "
+                f"seed {seeds[0]} and {first!r} in seed {seeds[1]} for `{path}`"
+                + ("; remove that file to begin anew." if before else ".")
             )
     return _text(shared, runs)
 

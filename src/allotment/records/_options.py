@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from ._errors import writing
+from ._errors import RecordError, writing
 from ._files import read_json, write_json
 
 _NAME = "launch.json"
@@ -16,6 +16,13 @@ def write_options(out: Path, options: dict[str, Any]) -> None:
     write_json(out / _NAME, options)
 
 
-def read_options(out: Path) -> dict[str, Any] | None:
-    """Returns the options of the launch made last with its runs in ``out``, if there was one."""
-    return read_json(out / _NAME) if (out / _NAME).exists() else None
+def read_options(out: Path) -> dict[str, Any]:
+    """Returns the options of the launch made last with its runs in ``out``."""
+    path = out / _NAME
+    if not path.exists():
+        raise RecordError(
+            f"A folder to go on in should hold the `{_NAME}` of a launch. Found no `{path}`; "
+            "a new launch takes --out."
+        )
+    options: dict[str, Any] = read_json(path)
+    return options

@@ -12,6 +12,7 @@ from ._environment import Environment, describe_environment
 from ._errors import RecordError, reading, writing
 from ._files import plain, read_json, write_bytes, write_json
 from ._reader import read_environment, read_snapshots
+from ._values import first_difference
 from ._writer import Earlier, RunWriter, run_folder
 
 
@@ -20,7 +21,7 @@ def check_same(folder: Path, header: RunHeader) -> None:
     path = folder / "settings.json"
     if not path.exists():
         return
-    different = _difference(read_json(path), plain(replace(header, command="")))
+    different = first_difference(read_json(path), plain(replace(header, command="")))
     if different:
         name, found, asked = different
         raise RecordError(
@@ -94,16 +95,3 @@ def _cut(path: Path, n_lines: int) -> None:
         path.unlink()
     elif len(lines) > n_lines:
         write_bytes(path, b"".join(lines[:n_lines]))
-
-
-def _difference(found: Any, asked: Any, name: str = "") -> tuple[str, Any, Any] | None:
-    """Returns the first entry in which two JSON values differ: its name and both values."""
-    if isinstance(found, dict) and isinstance(asked, dict):
-        for key in {**found, **asked}:
-            if name or key != "command":
-                here = f"{name}.{key}" if name else key
-                different = _difference(found.get(key), asked.get(key), here)
-                if different:
-                    return different
-        return None
-    return None if found == asked else (name, found, asked)

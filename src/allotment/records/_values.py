@@ -57,6 +57,25 @@ def outcome_from(value: dict[str, Any]) -> Outcome:
     return Outcome(**known | {"final_loss": final_loss, "weights": {}})
 
 
+def first_difference(a: Any, b: Any, name: str = "") -> tuple[str, Any, Any] | None:
+    """Returns the first entry in which two JSON values differ: its name and both values.
+
+    The command at the top may be another.
+
+    >>> first_difference({"seed": 1, "settings": {"rounds": 5}}, {"seed": 1, "settings": {}})
+    ('settings.rounds', 5, None)
+    """
+    if isinstance(a, dict) and isinstance(b, dict):
+        for key in {**a, **b}:
+            if name or key != "command":
+                here = f"{name}.{key}" if name else key
+                different = first_difference(a.get(key), b.get(key), here)
+                if different:
+                    return different
+        return None
+    return None if a == b else (name, a, b)
+
+
 def _known(kind: type[Any], value: dict[str, Any]) -> dict[str, Any]:
     """Returns the entries of ``value`` that are fields of the dataclass ``kind``."""
     names = {field.name for field in fields(kind)}

@@ -49,6 +49,8 @@ def _cells(part: Section, first: Row, second: Row) -> tuple[str, ...] | None:
     factor = part.expectation.factor * (-1 if part.expectation.shows_error else 1)
     digits = n_decimals(abs(found.half_width * factor))
     low, high = sorted(factor * end for end in found.interval)
+    if part.expectation.unit == "%":  # of two shares, which differ by at most the whole
+        low, high = max(low, -100.0), min(high, 100.0)
     condition = f"{first[0].condition}: " if first[0].condition else ""
     return (
         f"{condition}{first[0].label} less {second[0].label}",

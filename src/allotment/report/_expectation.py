@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from math import inf
 
 from allotment._checks import check_choice
 from allotment.analysis import Estimate
@@ -32,9 +33,10 @@ class Expectation:
     title: str
     place: str  # in the paper, such as "Table I"; empty for an experiment of our own
     rows: tuple[ExpectedRow, ...]
-    measure: str  # the label of the number, such as "Test accuracy"
+    measure: str  # the label of the number, such as "Test accuracy"; of a loss, "Loss"
     shows: str = "measure"  # "error": 1 less the recorded accuracy, and that on validation too
     unit: str = ""  # "%" shows a share from 0 to 1 in percent
+    least: float = -inf  # what a number without a unit cannot fall below, such as 0 for a loss
     structure: str = "the families of tasks"  # what there is to be found in the allocation
     window: int = 100  # rounds that a loss curve is smoothed over
     shown_task: str = ""  # whose gates are drawn over time; empty: the first task
@@ -53,6 +55,11 @@ class Expectation:
     def factor(self) -> float:
         """What a recorded number is multiplied by to have this unit."""
         return 100.0 if self.unit == "%" else 1.0
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        """The least and the largest value that the number can have, as it is shown."""
+        return (0.0, 100.0) if self.unit == "%" else (self.least, inf)
 
     def shown(self, value: Estimate) -> Estimate:
         """Returns a recorded number as it is shown: as an error, where wanted, and in its unit."""

@@ -17,9 +17,10 @@ _HEAD = """\
 
 Written by `make docs` from the kept runs in `results/`; a change by hand would be lost. Each of our
 numbers is a mean over runs with their standard deviation (sd); intervals are 90 % Student-t
-intervals of that mean. Gates open: the share of gates that are open in evaluation. A failed run met
-a loss that was not finite and is left out of the mean; a collapsed one ended with some task at no
-more than 1.5 times chance and stays in it.
+intervals of that mean, cut off where it cannot be, such as below 0 % or above 100 %. Gates open:
+the share of gates that are open in evaluation. A failed run met a loss that was not finite and is
+left out of the mean; a collapsed one ended with some task at no more than 1.5 times chance and
+stays in it.
 """
 
 

@@ -20,6 +20,8 @@ from ._expectation import ExpectedRow
 from ._section import Section, has_many_tasks
 from ._tables import NOTHING, Table, interval_text
 
+# What the numbers can be; embeddings are binary, so that no similarity is negative.
+_SIMILARITY, _AGREEMENT, _SILHOUETTE = (0.0, 1.0), (-0.5, 1.0), (-1.0, 1.0)
 _MANY_FAMILIES = 6  # more are not set beside each other
 
 
@@ -63,8 +65,9 @@ def relatedness_words(part: Section) -> list[str]:
             near, *_, far = found.known.pairs
             said.append(
                 f"{row.name}: the families nearest to each other are {near.first} and "
-                f"{near.second}, with a mean similarity of {spread_text(near.similarity)}; the "
-                f"farthest are {far.first} and {far.second}, with {spread_text(far.similarity)}."
+                f"{near.second}, with a mean similarity of "
+                f"{spread_text(near.similarity, _SIMILARITY)}; the farthest are {far.first} and "
+                f"{far.second}, with {spread_text(far.similarity, _SIMILARITY)}."
             )
         if has_many_tasks(runs[0]):
             said.append(f"{row.name}: {_share_words(runs[0].header.task_names, found)}.")
@@ -92,8 +95,8 @@ def family_table(known: KnownFamilies, name: str) -> Table:
                 str(family.n_tasks),
                 str(family.n_distinct),
                 f"{family.n_uniform} of {family.n_distinct.n}",
-                spread_text(family.within),
-                *(NOTHING if pair is None else spread_text(pair) for pair in pairs),
+                spread_text(family.within, _SIMILARITY),
+                *(NOTHING if pair is None else spread_text(pair, _SIMILARITY) for pair in pairs),
             )
         )
     head = ("Family", "Tasks", "Distinct embeddings", "One embedding", "Similarity within")
@@ -128,7 +131,7 @@ def share_table(task_names: Sequence[str], found: Relatedness) -> Table:
     """Returns the share of open gates of each task, beside the budget."""
     allowed = "" if found.budget is None else f"; the budget is {100 * found.budget:.0f} %"
     rows = [
-        (name, spread_text(share.scaled(100.0)))
+        (name, spread_text(share.scaled(100.0), (0.0, 100.0)))
         for name, share in zip(task_names, found.shares, strict=True)
     ]
     return Table(
@@ -138,14 +141,14 @@ def share_table(task_names: Sequence[str], found: Relatedness) -> Table:
     )
 
 
-def spread_text(value: Estimate) -> str:
+def spread_text(value: Estimate, bounds: tuple[float, float]) -> str:
     """Returns a mean with the 90 % interval of it in brackets, if there are several runs."""
     if value.n == 0:
         return NOTHING
     if value.n == 1:
         return f"{value.mean:.3g} (one run)"
     mean = f"{value.mean:.{n_decimals(value.half_width)}f}"
-    return f"{mean} ({interval_text(value)})"
+    return f"{mean} ({interval_text(value, bounds)})"
 
 
 def _side_by_side(rows: Sequence[ExpectedRow], found: Sequence[Relatedness]) -> Table:
@@ -168,18 +171,22 @@ def _lines(row: ExpectedRow, found: Relatedness) -> dict[str, str]:
         "Distinct embeddings": str(found.n_distinct),
         "Distinct embeddings, paper": row.paper_distinct or NOTHING,
         "Clusters, chosen by silhouette": str(found.n_clusters),
-        "Silhouette": spread_text(found.silhouette),
+        "Silhouette": spread_text(found.silhouette, _SILHOUETTE),
         "Adjusted Rand index between runs": (
             NOTHING if found.stability != found.stability else f"{found.stability:.2f}"
         ),
         "Adjusted Rand index with the families, as many clusters": (
-            spread_text(known.agreement_at_known) if known else NOTHING
+            spread_text(known.agreement_at_known, _AGREEMENT) if known else NOTHING
         ),
         "Adjusted Rand index with the families, chosen clusters": (
-            spread_text(known.agreement_at_chosen) if known else NOTHING
+            spread_text(known.agreement_at_chosen, _AGREEMENT) if known else NOTHING
         ),
-        "Similarity within a family": spread_text(known.within) if known else NOTHING,
-        "Similarity across families": spread_text(known.across) if known else NOTHING,
+        "Similarity within a family": (
+            spread_text(known.within, _SIMILARITY) if known else NOTHING
+        ),
+        "Similarity across families": (
+            spread_text(known.across, _SIMILARITY) if known else NOTHING
+        ),
     }
 
 

@@ -29,6 +29,18 @@ class Section:
         return list(dict.fromkeys(row.condition for row, _ in self.rows))
 
     @property
+    def measure_label(self) -> str:
+        """The number's label with its unit; of a loss, with the rounds it is the mean over."""
+        label = self.expectation.measure_label
+        losses = [record for record in self.records if record.header.measure == "loss"]
+        # A run may be shorter than the stretch at its end that is asked for.
+        n = [min(record.header.n_last_rounds, record.outcome.rounds) for record in losses]
+        if not n:
+            return label
+        rounds = f"{max(n)}" if min(n) == max(n) else f"{min(n)} to {max(n)}"
+        return f"{label} over the last {rounds} rounds"
+
+    @property
     def higher_is_better(self) -> bool:
         """Whether a larger number is the better one."""
         if self.expectation.shows_error:
@@ -76,7 +88,7 @@ def _unexpected(name: str, records: Sequence[RunRecord]) -> Expectation:
         title=name,
         place="",
         rows=(),
-        measure="Test accuracy" if accuracy else "Loss at the end",
+        measure="Test accuracy" if accuracy else "Loss",
         unit="%" if accuracy else "",
     )
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from allotment.analysis import Estimate, Summary, n_decimals, summarise
 from allotment.records import RunRecord
@@ -64,13 +65,17 @@ def short_table(part: Section, wanted: tuple[str, ...]) -> Table:
     )
 
 
-def interval_text(value: Estimate, joint: str = " to ") -> str:
-    """Returns the ends of the 90 % interval of a mean, or that there is none."""
+def interval_text(value: Estimate, bounds: tuple[float, float] = (-inf, inf)) -> str:
+    """Returns the ends of the 90 % interval of a mean, or that there is none.
+
+    Runs that differ much give an interval that leaves the ``bounds`` of what the mean can be; what
+    lies beyond them is cut off.
+    """
     if value.n < 2:
         return NOTHING
     digits = n_decimals(value.half_width)
-    low, high = value.interval
-    return f"{low:.{digits}f}{joint}{high:.{digits}f}"
+    low, high = (min(max(end, bounds[0]), bounds[1]) for end in value.interval)
+    return f"{low:.{digits}f} to {high:.{digits}f}"
 
 
 def _cells(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> dict[str, str]:
@@ -84,8 +89,8 @@ def _cells(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> dict[str, 
         "Condition": row.condition or NOTHING,
         "Method": row.label,
         "Paper": row.paper or NOTHING,
-        f"Ours: {_lower(expectation.measure_label)}": _value_text(value, found),
-        "90 % interval of the mean": interval_text(value),
+        f"Ours: {_lower(part.measure_label)}": _value_text(value, found),
+        "90 % interval of the mean": interval_text(value, expectation.bounds),
         _VALIDATION: str(validation) if expectation.shows_error and validation.n else NOTHING,
         "Median": _median_text(value, runs),
         "Gates open": f"{100 * found.share_active.mean:.0f} %" if value.n else NOTHING,

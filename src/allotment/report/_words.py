@@ -21,6 +21,7 @@ class _Entry:
     label: str
     value: Estimate
     unit: str
+    bounds: tuple[float, float]  # of what the number can be
 
     @property
     def text(self) -> str:
@@ -29,7 +30,7 @@ class _Entry:
         if self.value.n == 1:
             return f"{self.value.mean:.3g}{unit} (one run, no spread)"
         mean = f"{self.value.mean:.{n_decimals(self.value.half_width)}f}{unit}"
-        return f"{mean} (90 % interval {interval_text(self.value)}, n={self.value.n})"
+        return f"{mean} (90 % interval {interval_text(self.value, self.bounds)}, n={self.value.n})"
 
 
 def words(records: Sequence[RunRecord], expectation: Expectation) -> list[str]:
@@ -89,7 +90,12 @@ def _comparison(part: Section, condition: str) -> list[str]:
 
 def _ranked(part: Section, condition: str) -> list[_Entry]:
     entries = [
-        _Entry(label=row.label, value=value, unit=part.expectation.unit)
+        _Entry(
+            label=row.label,
+            value=value,
+            unit=part.expectation.unit,
+            bounds=part.expectation.bounds,
+        )
         for row, runs in part.rows
         if row.condition == condition
         and (value := part.expectation.shown(summarise(runs).measure)).n

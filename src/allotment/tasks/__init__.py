@@ -20,4 +20,5 @@ from ._synthetic import synthetic_pairs as synthetic_pairs
 from ._task import Loss as Loss
 from ._task import Task as Task
 from ._task import check_names as check_names
+from ._task import mean_squared_error as mean_squared_error
 from ._three_clusters import three_clusters as three_clusters

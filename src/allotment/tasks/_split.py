@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from .._checks import described
+
 
 @dataclass(frozen=True, eq=False)
 class Split:
@@ -30,6 +32,8 @@ class Split:
                 "`inputs` and `targets` should have equal lengths. "
                 f"Found {len(self.inputs)} and {len(self.targets)}."
             )
+        if self.rows is not None and len(self.rows):
+            _check_rows(self.rows, len(self.inputs))
         if len(self) == 0:
             raise ValueError("A split should hold at least one example. Found 0.")
         for name, values in (("inputs", self.inputs), ("targets", self.targets)):
@@ -48,11 +52,23 @@ class Split:
         return as_seen(self.inputs[rows], self.view, self.scale), self.targets[rows]
 
 
+def _check_rows(rows: Tensor, n: int) -> None:
+    """Raises unless ``rows`` are positions among ``n`` examples."""
+    is_whole = rows.dtype in (torch.int32, torch.int64)  # others are masks, or no positions
+    first, last = (int(rows.min()), int(rows.max())) if is_whole else (0, 0)
+    if not is_whole or first < 0 or last >= n:
+        found = f"{first} to {last}" if is_whole else str(rows.dtype).removeprefix("torch.")
+        raise ValueError(f"`rows` should be whole numbers from 0 to {n - 1}. Found {found}.")
+
+
 def as_seen(inputs: Tensor, view: Tensor | None, scale: float) -> Tensor:
     """Returns stored inputs ``[N, ...]`` as floating point under a view."""
     x = inputs.to(torch.get_default_dtype())
     x = x if scale == 1.0 else x * scale
     return x if view is None else x.flatten(1)[:, view].view(x.shape)
+
+
+_FORMS = "Examples should be a pair of arrays, inputs and targets, or a dataset of such pairs."
 
 
 class FreshSamples(ABC):
@@ -75,9 +91,19 @@ def as_split(value: Any) -> Split:
 
 
 def _from_dataset(dataset: Sequence[tuple[Any, Any]]) -> Split:
+    if isinstance(dataset, str | Tensor | np.ndarray) or not hasattr(dataset, "__getitem__"):
+        raise ValueError(f"{_FORMS} Found {described(dataset)}.")
     pairs = [dataset[position] for position in range(len(dataset))]
     if not pairs:
         raise ValueError("A split should hold at least one example. Found 0.")
-    inputs = torch.stack([torch.as_tensor(x) for x, _ in pairs])
-    targets = torch.stack([torch.as_tensor(y) for _, y in pairs])
-    return Split(inputs, targets)
+    if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
+        raise ValueError(f"{_FORMS} Found {described(dataset)}.")
+    inputs = [torch.as_tensor(x) for x, _ in pairs]
+    targets = [torch.as_tensor(y) for _, y in pairs]
+    for name, values in (("inputs", inputs), ("targets", targets)):
+        shapes = list(dict.fromkeys(tuple(value.shape) for value in values))
+        if len(shapes) > 1:
+            raise ValueError(
+                f"`{name}` should have one shape. Found {list(shapes[0])} and {list(shapes[1])}."
+            )
+    return Split(torch.stack(inputs), torch.stack(targets))

@@ -43,8 +43,14 @@ class Task:
     def __post_init__(self) -> None:
         for part in ("train", "validation", "test"):
             value = getattr(self, part)
-            if value is None or isinstance(value, Split | FreshSamples):
+            if isinstance(value, Split) or (value is None and part != "train"):
                 continue
+            if isinstance(value, FreshSamples):
+                if part == "train":
+                    continue
+                raise ValueError(
+                    f"Task {self.name!r}: `{part}` should be fixed. Found FreshSamples."
+                )
             try:
                 object.__setattr__(self, part, as_split(value))
             except ValueError as error:

@@ -9,14 +9,17 @@ from math import ceil
 
 import torch
 
+from .._checks import described
 from .._progress import Floats, Outcome, Point, TrainingState
 from ._best import Best
+from ._checks import check_device, check_runs
 from ._evaluation import evaluate
 from ._parts import Parts
 from ._program import Program
 from ._run import Run
 from ._settings import ROUNDS_PER_BLOCK
 from ._tracker import N_POINTS, Tracker
+from ._trial import explain, is_told
 
 
 @dataclass(frozen=True)
@@ -56,8 +59,18 @@ def train(
     ``resume_from`` is a state that an earlier training of the same runs yielded. Training goes on
     from there and ends, on a CPU to the last bit, as if it had never stopped.
     """
+    if resume_from is not None and not isinstance(resume_from, TrainingState):
+        raise TypeError(f"`resume_from` should be a TrainingState. Found {described(resume_from)}.")
+    found = check_device(device)
+    check_runs(runs)
+    return _training(runs, found, n_last_rounds, resume_from)  # so that checks come with the call
+
+
+def _training(
+    runs: Sequence[Run], device: torch.device, n_last_rounds: int, resume_from: TrainingState | None
+) -> Iterator[Progress]:
     started = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
-    program = Program(runs, torch.device(device))
+    program = _program(runs, device)
     settings, replicas = program.settings, program.replicas
     tracker = Tracker(replicas, program.n_tasks, n_last_rounds)
     best = Best(replicas)
@@ -84,6 +97,18 @@ def train(
     best.restore()
     outcomes = _outcomes(runs, program, tracker, best, time.perf_counter() - started)
     yield Progress(settings.rounds, means, list(tracker.failed), outcomes=outcomes)
+
+
+def _program(runs: Sequence[Run], device: torch.device) -> Program:
+    """Returns the program of runs, or says which part of a network or loss fails in it."""
+    try:
+        return Program(runs, device)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # whatever a user's module raises
+        if not is_told(error):
+            explain(runs[0])
+        raise
 
 
 def _outcomes(

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from torch import nn
-
+from .._checks import check_whole, described, is_list_of
 from ..network import MultiTaskNetwork
 from ..tasks import Task, check_names
 from ._settings import TrainingSettings
@@ -27,31 +26,44 @@ class Run:
     settings: TrainingSettings = field(default_factory=TrainingSettings)
 
     def __post_init__(self) -> None:
+        self._check_kinds()
         check_names(self.tasks)
         if len(self.tasks) != self.network.n_tasks:
             raise ValueError(
                 "`tasks` should be as many as the network has. "
                 f"Found {len(self.tasks)} tasks for {self.network.n_tasks}."
             )
-        self._check_widths()
         names = [task.name for task in self.tasks]
         if self.network.has_names and names != self.network.task_names:
             raise ValueError(
                 "`tasks` should have the names and the order of the network's tasks. "
                 f"Found {names} for {self.network.task_names}."
             )
+        self._check_validation()
 
-    def _check_widths(self) -> None:
-        heads = self.network.heads
-        for task, head in zip(
-            self.tasks, heads if isinstance(heads, nn.ModuleList) else [], strict=False
-        ):
-            n_classes = task.n_outputs if task.is_classification else 0
-            if isinstance(head, nn.Linear) and head.out_features < n_classes:
-                raise ValueError(
-                    f"The head of task {task.name!r} should have at least {n_classes} outputs, "
-                    f"one for each class. Found {head.out_features}."
-                )
+    def _check_kinds(self) -> None:
+        if not isinstance(self.network, MultiTaskNetwork):
+            many = isinstance(self.network, list | tuple)
+            raise TypeError(
+                f"`network` should be one MultiTaskNetwork. Found {described(self.network)}."
+                + (" Several train together as `train([Run(...), ...])`." if many else "")
+            )
+        if not is_list_of(self.tasks, Task):
+            raise TypeError(f"`tasks` should be a list of Task. Found {described(self.tasks)}.")
+        check_whole("seed", self.seed)
+        if not isinstance(self.settings, TrainingSettings):
+            raise TypeError(
+                f"`settings` should be TrainingSettings. Found {described(self.settings)}."
+            )
+
+    def _check_validation(self) -> None:
+        every = self.settings.evaluate_every
+        lacking = [task.name for task in self.tasks if task.split("validation") is None]
+        if every is not None and lacking:
+            raise ValueError(
+                "`evaluate_every` should be given for tasks with a validation split. "
+                f"Found `evaluate_every = {every}` and task {lacking[0]!r}, which has none."
+            )
 
 
 def check_alike(runs: Sequence[Run]) -> None:

@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass, replace
 
-from .._checks import check_at_least, check_choice, check_fraction, check_positive
+from .._checks import (
+    check_at_least,
+    check_choice,
+    check_field_types,
+    check_fraction,
+    check_positive,
+)
 from ._precision import PRECISIONS
 
 ROUNDS_PER_BLOCK = 10  # random draws are made for so many rounds at a time
@@ -67,6 +73,7 @@ class TrainingSettings:
     keep_best: bool = True
 
     def __post_init__(self) -> None:
+        check_field_types(self)
         check_at_least("rounds", self.rounds, 1)
         check_at_least("batch_size", self.batch_size, 1)
         check_positive("learning_rate", self.learning_rate)

@@ -26,6 +26,11 @@ class Tracker:
 
     def add(self, losses: Tensor, tasks: Tensor) -> Floats:
         """Takes the losses ``[S, R]`` of a block; returns each run's mean, ``[R]``."""
+        if len(losses) != len(tasks):
+            raise ValueError(
+                "A loss should be one number, the mean over a batch. "
+                f"Found {len(losses) // len(tasks)} numbers for each."
+            )
         values = losses.cpu().double().numpy()
         order = tasks[: len(values)].cpu().numpy()
         rounds = values.reshape(-1, self._n_tasks, values.shape[1])  # [K, T, R] as they came

@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
+from typing import Any
 
 import torch
 from pytest import mark, param, raises
@@ -129,3 +130,15 @@ def test_they_print_their_sizes() -> None:
     assert repr(SharedBottom(2, 4)) == "SharedBottom(n_tasks=2, n_components=4)"
     assert repr(NoSharing(2, 4)) == "NoSharing(n_tasks=2, n_components=4)"
     assert repr(FixedMatrix([[True, False]])) == "FixedMatrix(n_tasks=1, n_components=2)"
+
+
+@mark.parametrize("kind", [SharedBottom, NoSharing])
+def test_counts_are_whole_numbers(kind: type[SharedBottom | NoSharing]) -> None:
+    with raises(TypeError, match=r"`n_components` should be a whole number\. Found .* = 4\.0`\."):
+        kind(2, 4.0)  # type: ignore[arg-type]
+
+
+@mark.parametrize("matrix", [[[1, 0], [1]], "ab"])
+def test_what_is_no_matrix_is_shown(matrix: Any) -> None:
+    with raises(ValueError, match=r"shape \[T, C\] with entries 0 and 1\. Found `matrix = "):
+        FixedMatrix(matrix)

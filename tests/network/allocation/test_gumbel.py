@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
+from typing import Any
 
 import torch
 from pytest import mark, raises
@@ -243,3 +244,18 @@ def test_it_prints_its_sizes_and_temperature() -> None:
     assert repr(GumbelMatrix(2, 3)) == (
         "GumbelMatrix(n_tasks=2, n_components=3, temperature=Annealing(start=50.0, floor=0.5))"
     )
+
+
+@mark.parametrize("n", [4.0, "4", True])
+def test_counts_are_whole_numbers(n: Any) -> None:
+    with raises(
+        TypeError, match=rf"`n_tasks` should be a whole number\. Found `n_tasks = {n!r}`\."
+    ):
+        GumbelMatrix(n, 3)
+    with raises(TypeError, match=rf"`n_components` should be a whole number\. Found .* = {n!r}`\."):
+        GumbelMatrix(2, n)
+
+
+def test_a_temperature_is_an_annealing() -> None:
+    with raises(TypeError, match=r"`temperature` should be an Annealing.*`temperature = 5\.0`\."):
+        GumbelMatrix(2, 3, temperature=5.0)  # type: ignore[arg-type]

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor, nn
 
-from ..._checks import check_at_least
+from ..._checks import check_at_least, check_whole
 
 
 class Allocation(nn.Module, ABC):
@@ -19,8 +19,7 @@ class Allocation(nn.Module, ABC):
 
     def __init__(self, n_tasks: int, n_components: int) -> None:
         super().__init__()
-        check_at_least("n_tasks", n_tasks, 1)
-        check_at_least("n_components", n_components, 1)
+        check_counts(n_tasks, n_components)
         self.n_tasks = n_tasks
         self.n_components = n_components
 
@@ -42,6 +41,13 @@ class Allocation(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         return f"n_tasks={self.n_tasks}, n_components={self.n_components}"
+
+
+def check_counts(n_tasks: int, n_components: int) -> None:
+    """Raises unless both are whole numbers from 1 on."""
+    for name, n in (("n_tasks", n_tasks), ("n_components", n_components)):
+        check_whole(name, n)
+        check_at_least(name, n, 1)
 
 
 def row(table: Tensor, task: int | Tensor) -> Tensor:

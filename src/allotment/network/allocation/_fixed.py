@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from ..._checks import check_at_least, check_choice
-from ._base import Allocation, row
+from ..._checks import check_choice
+from ._base import Allocation, check_counts, row
 
 REDUCTIONS = ("sum", "mean")
 
@@ -41,7 +41,13 @@ class FixedMatrix(_Table):
     """A binary matrix, shape ``[T, C]``, chosen by hand; used components are averaged."""
 
     def __init__(self, matrix: Tensor | Sequence[Sequence[int]], *, reduce: str = "mean") -> None:
-        table = torch.as_tensor(matrix).to(torch.get_default_dtype())
+        try:
+            table = torch.as_tensor(matrix).to(torch.get_default_dtype())
+        except (TypeError, ValueError) as error:  # rows of different lengths, or no numbers
+            raise ValueError(
+                "`matrix` should be of shape [T, C] with entries 0 and 1. "
+                f"Found `matrix = {matrix!r}`."
+            ) from error
         if table.ndim != 2 or not ((table == 0) | (table == 1)).all():
             raise ValueError(
                 "`matrix` should be of shape [T, C] with entries 0 and 1. "
@@ -57,6 +63,7 @@ class SharedBottom(_Table):
     """
 
     def __init__(self, n_tasks: int, n_components: int, *, reduce: str = "sum") -> None:
+        check_counts(n_tasks, n_components)
         super().__init__(torch.ones(n_tasks, n_components), reduce)
 
 
@@ -64,7 +71,7 @@ class NoSharing(_Table):
     """Each task has its own components: ``C / T`` consecutive ones (paper, Section II)."""
 
     def __init__(self, n_tasks: int, n_components: int, *, reduce: str = "mean") -> None:
-        check_at_least("n_tasks", n_tasks, 1)
+        check_counts(n_tasks, n_components)
         if n_components % n_tasks:
             raise ValueError(
                 "`n_components` should be a multiple of `n_tasks` when nothing is shared. "

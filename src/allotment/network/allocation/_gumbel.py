@@ -45,6 +45,11 @@ class GumbelMatrix(Allocation):
     ) -> None:
         super().__init__(n_tasks, n_components)
         check_choice("evaluation", evaluation, ["most_likely", "sampled"])
+        if not callable(temperature):
+            raise TypeError(
+                "`temperature` should be an Annealing, such as Annealing(start=5.0). "
+                f"Found `temperature = {temperature!r}`."
+            )
         p_open = _prior(p_init, n_tasks, n_components)
         self.logits = nn.Parameter(torch.stack([p_open.log(), (1 - p_open).log()], dim=-1))
         self.temperature = temperature
