@@ -39,11 +39,13 @@ def test_the_list_names_every_experiment_method_and_data_set(allotment: Command)
     answer = allotment("list")
     assert answer.status == 0
     for experiment in EXPERIMENTS.values():
-        (line,) = [
-            line for line in answer.out.splitlines() if line.startswith(f"{experiment.name} ")
-        ]
-        assert all(method.name in line for method in experiment.methods)
-        assert all(name in line for name in experiment.data or ("none to download",))
+        lines = answer.out.splitlines()
+        (first,) = [i for i, line in enumerate(lines) if line.startswith(f"{experiment.name} ")]
+        summary, methods, rest = lines[first : first + 3]
+        assert experiment.summary in summary
+        assert all(method.name in methods for method in experiment.methods)
+        assert all(name in rest for name in experiment.data or ("none to download",))
+        assert f"runs: {experiment.n_runs} " in rest
 
 
 def test_a_run_says_what_it_found_and_where_its_records_are(allotment: Command) -> None:

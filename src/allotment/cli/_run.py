@@ -35,19 +35,13 @@ if TYPE_CHECKING:
 
 def list_experiments(options: Namespace) -> int:
     """Prints the experiments, their methods, and the data they need."""
-    table = RichTable("experiment", "what", box=None, pad_edge=False)
-    names = [method.name for experiment in EXPERIMENTS.values() for method in experiment.methods]
-    table.add_column("methods", min_width=max(map(len, names)))  # none is cut off
-    table.add_column("runs")
-    table.add_column("data")
+    table = RichTable(box=None, pad_edge=False, show_header=False)
     for experiment in EXPERIMENTS.values():
-        table.add_row(
-            experiment.name,
-            experiment.summary,
-            " ".join(method.name for method in experiment.methods),
-            str(experiment.n_runs),
-            " ".join(experiment.data) or "none to download",
-        )
+        methods = " ".join(method.name for method in experiment.methods)
+        data = " ".join(experiment.data) or "none to download"
+        table.add_row(escape(experiment.name), escape(experiment.summary), style="bold")
+        table.add_row("", f"methods: {methods}")
+        table.add_row("", f"runs: {experiment.n_runs} of each   data: {data}")
     Console().print(table)
     return 0
 
