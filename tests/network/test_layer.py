@@ -134,8 +134,8 @@ SHAPES = r"Components of a layer should have equal output shapes\. Found "
             [nn.Linear(4, 2), nn.Linear(4, 3)],
             raises(
                 ValueError,
-                match=SHAPES + r"\[5, 2\] from component 0 \(linear\) and "
-                r"\[5, 3\] from component 1 \(linear\)\.",
+                match=SHAPES + r"\[5, 2\] from component 0 \(linear 0\) and "
+                r"\[5, 3\] from component 1 \(linear 1\)\.",
             ),
         ),
         (
@@ -290,3 +290,22 @@ def test_components_are_modules_and_gates_an_allocation(
 ) -> None:
     with expectation:
         ModularLayer(components, allocation)
+
+
+def test_components_without_names_are_told_apart() -> None:
+    layer = ModularLayer([nn.Linear(4, 4), nn.Identity(), nn.Linear(4, 4)], SharedBottom(1, 3))
+    assert layer.names == ["linear 0", "identity", "linear 2"]
+
+
+@mark.parametrize("task", [0, torch.tensor(0)], ids=["int", "tensor"])
+def test_a_batch_leaves_no_trace_in_a_component_that_it_does_not_use(task: int | Tensor) -> None:
+    components = [nn.BatchNorm1d(4) for _ in range(2)]
+    layer = ModularLayer(components, FixedMatrix([[1, 0], [0, 1]])).train()
+    untouched = {name: value.clone() for name, value in components[1].state_dict().items()}
+    x = torch.randn(50, 4) + 3
+    for _ in range(2):  # the second finds what the first left
+        layer(x, task).sum().backward()
+    assert int(components[0].num_batches_tracked or 0) == 2
+    assert_close(components[0].running_mean, 0.19 * x.mean(dim=0))
+    for name, value in components[1].state_dict().items():
+        assert torch.equal(value, untouched[name])

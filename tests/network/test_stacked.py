@@ -1,7 +1,9 @@
 """Components of one kind as one batched operation: the same as one after another."""
 
+import warnings
+
 import torch
-from pytest import mark, param
+from pytest import mark, param, raises
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -108,3 +110,41 @@ def test_components_drop_out_independently() -> None:
     y = layer(torch.ones(n, 1), 0, noise=torch.full((2,), 0.9)).round()
     both = (y == 6).float().mean().item()
     assert abs(both - 0.25) < 4 * (0.25 * 0.75 / n) ** 0.5
+
+
+class Doubling(nn.Module):
+    """Looks at values to decide what to do, which `vmap` cannot."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.linear(x)
+        return 2 * y if y.mean() > 0 else y
+
+
+def test_components_that_look_at_values_are_evaluated_one_by_one() -> None:
+    layer, noise = a_layer(times(5, Doubling))
+    assert layer.groups == [[0, 1, 2, 3, 4]]
+    x = torch.randn(VECTORS)
+    outputs = torch.stack([component(x) for component in layer.components])
+    plain = [component.get_submodule("linear")(x) for component in layer.components]
+    assert {bool(y.mean() > 0) for y in plain} == {True, False}
+    weights = layer.allocation.weights(1, noise=noise)
+    for _ in range(2):  # found out, and remembered
+        assert_close(layer(x, 1, noise=noise), torch.einsum("c,cbo->bo", weights, outputs))
+
+
+def test_a_mistake_in_alike_components_is_told_as_it_is() -> None:
+    layer, noise = a_layer(times(2, Doubling))
+    with raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
+        layer(torch.randn(5, 7), 1, noise=noise)
+
+
+def test_whole_channels_are_dropped_without_a_warning() -> None:
+    layer, noise = a_layer(times(3, lambda: nn.Sequential(nn.Dropout2d(0.5), conv())))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        y = layer(torch.randn(IMAGES), 1, noise=noise)
+    assert y.shape[0] == IMAGES[0]

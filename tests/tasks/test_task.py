@@ -174,3 +174,9 @@ def test_fresh_samples_are_for_training(part: str) -> None:
     assert Task("a", samples).train is samples
     with raises(ValueError, match=rf"Task 'a': `{part}` should be fixed\. Found FreshSamples\."):
         Task("a", samples, **{part: samples})
+
+
+def test_a_task_is_shown_in_one_line() -> None:
+    task = Task("a", (X, torch.randn(4, 2)), test=Split(X, torch.randn(4, 2), torch.tensor([1])))
+    assert repr(task) == "Task('a': 4 train examples, 1 test examples, 2 outputs)"
+    assert "fresh samples, 1 output" in repr(synthetic_pairs(1, 1.0, seed=0)[0])

@@ -11,7 +11,7 @@ from pytest import mark, warns
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from allotment.network import Annealing, GumbelMatrix, MultiTaskNetwork
+from allotment.network import Annealing, FixedMatrix, GumbelMatrix, MultiTaskNetwork
 from allotment.training import Run
 from allotment.training._program import Program
 
@@ -198,7 +198,12 @@ class Counting(nn.Module):
 
 
 @mark.parametrize("n_runs", [1, 2])
-def test_a_buffer_moves_once_a_step(n_runs: int) -> None:
-    outcomes = outcomes_of([a_run_of(Counting, seed) for seed in range(n_runs)])
-    for outcome in outcomes:
-        assert outcome.weights["layers.0.components.1.n_passes"] == 2 * SETTINGS.rounds
+def test_a_buffer_moves_once_a_step_that_uses_its_component(n_runs: int) -> None:
+    matrix = torch.tensor([[1.0, 1.0, 0.0], [1.0, 0.0, 0.0]])
+
+    def build() -> MultiTaskNetwork:
+        return a_network(FixedMatrix(matrix), make=Counting)
+
+    for outcome in outcomes_of([a_run(seed, build=build) for seed in range(n_runs)]):
+        counts = [int(outcome.weights[f"layers.0.components.{c}.n_passes"]) for c in range(3)]
+        assert counts == [2 * SETTINGS.rounds, SETTINGS.rounds, 0]

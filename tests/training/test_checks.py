@@ -11,7 +11,7 @@ from pytest import mark, param, raises
 from torch import Tensor, nn
 
 from allotment.network import MultiTaskNetwork, SharedBottom
-from allotment.tasks import Split, Task
+from allotment.tasks import Loss, Split, Task
 from allotment.training import Run, train
 
 from .toy import N_INPUTS, SETTINGS, a_network, a_run, classes
@@ -90,6 +90,38 @@ def test_a_target_has_as_many_numbers_as_there_are_outputs(kind: str) -> None:
             ValueError, match=rf"^Task 'b' should have an output .* Found 2 outputs and .* {found} "
         ):
             start(network, task(*shape))
+
+
+def test_labels_are_one_for_each_example() -> None:
+    network = a_network(SharedBottom(1, 2), [nn.Linear(4, 3)])
+    task = Task("b", (torch.randn(4, N_INPUTS), torch.tensor([[0], [1], [2], [1]])))
+    with raises(ValueError, match=r"^Task 'b' should have labels of shape \[N\], .* \[B, 1\] "):
+        start(network, task)
+
+
+@mark.parametrize(
+    ("loss", "is_mistaken"),
+    [
+        (lambda y, t: (y - t).abs().mean(), True),
+        (nn.functional.l1_loss, True),
+        (nn.BCEWithLogitsLoss(), True),
+        (lambda y, t: (y.squeeze(1) - t).abs().mean(), False),
+        (lambda y, t: (y - t.unsqueeze(1)).abs().mean(), False),
+        (lambda y, t: (y.view_as(t) - t).square().mean().sqrt(), False),
+    ],
+    ids=["difference", "l1", "logits", "squeezed", "unsqueezed", "reshaped"],
+)
+def test_an_output_is_held_against_its_own_target(loss: Loss, is_mistaken: bool) -> None:
+    x, y = torch.randn(8, N_INPUTS), torch.rand(8)
+    network = a_network(SharedBottom(1, 2), [nn.Linear(4, 1)])
+    start(network, Task("b", (x, y.unsqueeze(1)), loss=nn.functional.l1_loss))
+    expectation = (
+        raises(ValueError, match=r"^The loss of task 'b' .* shape \[B, 1\] and .* \[B\]; ")
+        if is_mistaken
+        else does_not_raise()
+    )
+    with expectation:
+        start(network, Task("b", (x, y), loss=loss))
 
 
 def test_a_loss_of_ones_own_may_take_any_label() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.testing import assert_allclose
-from pytest import mark
+from pytest import mark, warns
 from torch import nn
 
 from allotment.network import GumbelMatrix, ModularLayer, MultiTaskNetwork, task_embeddings
@@ -66,7 +66,7 @@ def test_the_result_says_what_was_learnt() -> None:
 def test_progress_is_told() -> None:
     told: list[Progress] = []
     fit(a_classifier(), classes(3, 4), replace(SETTINGS, rounds=25), on_progress=told.append)
-    assert [progress.round for progress in told] == [10, 20, 25, 25]
+    assert [progress.round for progress in told] == [10, 20, 25]
 
 
 def test_training_helps() -> None:
@@ -108,3 +108,9 @@ def test_arrays_may_be_in_double_precision() -> None:
     arrays = random.random((20, N_INPUTS)), random.random(20)
     result = fit(a_run().network, [Task(name, arrays) for name in "ab"], SETTINGS)
     assert result.failed_step is None
+
+
+def test_training_that_fails_warns() -> None:
+    with warns(UserWarning, match=r"^The loss was not finite at task batch \d+, "):
+        result = fit(a_classifier(), classes(3, 4), replace(SETTINGS, learning_rate=1e30))
+    assert result.failed_step is not None

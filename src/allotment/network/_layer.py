@@ -6,6 +6,7 @@ from functools import partial
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 from .._checks import described, is_list_of
 from ._fused import mix
@@ -15,12 +16,37 @@ from ._stacked import stack_parameters, stacked_forward
 from .allocation import Allocation
 
 
+def _names(components: Sequence[nn.Module]) -> list[str]:
+    """Returns the components' classes, with their places where one class stands in several."""
+    classes = [type(component).__name__.lower() for component in components]
+    return [
+        f"{name} {place}" if classes.count(name) > 1 else name for place, name in enumerate(classes)
+    ]
+
+
+def _output(module: nn.Module, x: Tensor, weight: Tensor) -> Tensor:
+    """Returns what a module makes of ``x``; in training its buffers change where it has a weight.
+
+    The pass has copies of them: autograd keeps some for the backward pass, and they may not change
+    before that.
+    """
+    buffers = dict(module.named_buffers()) if module.training else {}
+    copies = {name: buffer.clone() for name, buffer in buffers.items()}
+    y: Tensor = functional_call(module, copies, (x,)) if copies else module(x)
+    with torch.no_grad():
+        for name, buffer in buffers.items():
+            buffer.copy_(torch.where(weight == 0, buffer, copies[name]))
+    return y
+
+
 class ModularLayer(nn.Module):
     """A layer of ``C`` components, of which each task uses those its allocation gives it.
 
     Components may be any modules that make outputs of one shape from the layer's input. Those of
     one kind are evaluated as one batched operation. In training all are evaluated, since the
     gradient of a shut gate needs its component's output; in evaluation only what the task uses.
+    A batch leaves no trace in the buffers of a component that it does not use, such as the
+    statistics of a batch normalisation.
 
     Args:
         components: The components, in the order of the allocation's gates.
@@ -54,7 +80,7 @@ class ModularLayer(nn.Module):
             )
         self.components = nn.ModuleList(components)
         self.allocation = allocation
-        self.names = list(names) if names else [type(c).__name__.lower() for c in components]
+        self.names = list(names) if names else _names(components)
         self.is_packed = False
         self._find_groups()
 
@@ -65,7 +91,7 @@ class ModularLayer(nn.Module):
             return self._only_what_is_used(x, weights)
         if not self.is_packed and self._signature() != self._grouped_as:
             self._find_groups()
-        outputs = self._all_outputs(x)  # [C, B, ...] each, kind after kind
+        outputs = self._all_outputs(x, weights)  # [C, B, ...] each, kind after kind
         order = [position for group in self.groups for position in group]
         if order != sorted(order):
             # Not `weights[order]`: a list of positions would travel to the device in every pass.
@@ -83,19 +109,19 @@ class ModularLayer(nn.Module):
         identities: list[object] = [id(component) for component in self.components]
         return identities + [parameter.requires_grad for parameter in self.components.parameters()]
 
-    def _all_outputs(self, x: Tensor) -> list[Tensor]:
+    def _all_outputs(self, x: Tensor, weights: Tensor) -> list[Tensor]:
         calls = [
-            partial(self._group_outputs, index, group, x) for index, group in enumerate(self.groups)
+            partial(self._group_outputs, index, group, x, weights)
+            for index, group in enumerate(self.groups)
         ]
         outputs = side_by_side(calls, [x])
         self.check_shapes([(group[0], y[0]) for group, y in zip(self.groups, outputs, strict=True)])
         return outputs
 
-    def _group_outputs(self, index: int, group: list[int], x: Tensor) -> Tensor:
+    def _group_outputs(self, index: int, group: list[int], x: Tensor, weights: Tensor) -> Tensor:
         module = self.components[index if self.is_packed else group[0]]
-        if len(group) == 1:
-            y: Tensor = module(x)
-            return y.unsqueeze(0)
+        if len(group) == 1:  # as is every component with buffers
+            return _output(module, x, weights[group[0]]).unsqueeze(0)
         if self.is_packed:
             stacked: dict[str, Tensor] = dict(module.named_parameters())
         else:

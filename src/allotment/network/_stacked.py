@@ -5,6 +5,7 @@ outputs, and later ones a batched product; what is not known here goes through `
 """
 
 from collections.abc import Mapping, Sequence
+from weakref import WeakSet
 
 import torch
 import torch.nn.functional as F
@@ -19,6 +20,9 @@ from ._same_padding import same_convolution
 _ELEMENTWISE = (nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid)
 
 Stacked = Mapping[str, Tensor]
+
+# Modules that `vmap` was seen to fail with, such as those that look at values to decide what to do.
+_unmappable: WeakSet[nn.Module] = WeakSet()
 
 # A kernel of at most so many numbers goes over its input as a product with patches. Libraries are
 # slow where channels are few, above all when a batch over runs makes each run a group of channels:
@@ -45,8 +49,10 @@ def _forward(
     if type(module) in _ELEMENTWISE:
         return module(x), is_stacked
     if isinstance(module, nn.modules.dropout._DropoutNd):
-        # Each component draws for itself, as it would alone.
-        return module(x if is_stacked else x.expand(n_stacked, *x.shape)), True
+        # Each component draws for itself, as it would alone; components in front of examples would
+        # be one dimension too many for those that drop whole channels.
+        alike = x if is_stacked else x.expand(n_stacked, *x.shape)
+        return module(alike.flatten(0, 1)).unflatten(0, alike.shape[:2]), True
     if type(module) is nn.Sequential:
         for name, child in module._modules.items():  # a repeated child counts each time
             assert child is not None
@@ -58,7 +64,7 @@ def _forward(
         return _convolution(module, stacked, x, is_stacked), True
     if type(module) is ConvNormReLU and not is_stacked:
         return _conv_norm(module, stacked, x), True
-    return _mapped(module, stacked, x, is_stacked), is_stacked or bool(stacked)
+    return _mapped(module, stacked, x, is_stacked, n_stacked), is_stacked or bool(stacked)
 
 
 def _below(stacked: Stacked, name: str) -> dict[str, Tensor]:
@@ -135,7 +141,9 @@ def _split_components(y: Tensor, weight: Tensor) -> Tensor:
     return y.view(y.shape[0], n_stacked, n_outputs, *y.shape[2:]).transpose(0, 1)
 
 
-def _mapped(module: nn.Module, stacked: Stacked, x: Tensor, is_stacked: bool) -> Tensor:
+def _mapped(
+    module: nn.Module, stacked: Stacked, x: Tensor, is_stacked: bool, n_stacked: int
+) -> Tensor:
     if not stacked and not is_stacked:
         out: Tensor = module(x)
         return out
@@ -144,6 +152,19 @@ def _mapped(module: nn.Module, stacked: Stacked, x: Tensor, is_stacked: bool) ->
         y: Tensor = functional_call(module, parameters, (x,))
         return y
 
-    in_dims = (0 if stacked else None, 0 if is_stacked else None)
-    mapped: Tensor = vmap(one, in_dims=in_dims, randomness="different")(dict(stacked), x)
-    return mapped
+    if module not in _unmappable:
+        try:
+            in_dims = (0 if stacked else None, 0 if is_stacked else None)
+            mapped: Tensor = vmap(one, in_dims=in_dims, randomness="different")(dict(stacked), x)
+            return mapped
+        except Exception:  # what it raises one by one says more, if it does
+            pass
+    positions = range(n_stacked)
+    parts = [_at(stacked, position) for position in positions]
+    y = torch.stack([one(parts[i], x[i] if is_stacked else x) for i in positions])
+    _unmappable.add(module)
+    return y
+
+
+def _at(stacked: Stacked, position: int) -> dict[str, Tensor]:
+    return {name: value[position] for name, value in stacked.items()}

@@ -40,6 +40,17 @@ class Task:
     loss: Loss | None = None
     family: str = ""
 
+    def __repr__(self) -> str:
+        sizes = [
+            f"{len(split.targets) if split.rows is None else len(split.rows):,} {name} examples"
+            for name in ("train", "validation", "test")
+            if isinstance(split := getattr(self, name), Split)
+        ]
+        if isinstance(self.train, FreshSamples):
+            sizes.insert(0, "fresh samples")
+        outputs = f"{self.n_outputs} output{'s' * (self.n_outputs != 1)}"
+        return f"Task({self.name!r}: {', '.join([*sizes, outputs])})"
+
     def __post_init__(self) -> None:
         for part in ("train", "validation", "test"):
             value = getattr(self, part)

@@ -1,5 +1,6 @@
 """What is found out before the first step, and not in the middle of training."""
 
+import warnings
 from collections.abc import Sequence
 
 import torch
@@ -44,6 +45,7 @@ def check_runs(runs: Sequence[Run]) -> None:
                 width = _width(run.network, index, tried)
                 _check_labels(task, width)
                 _check_numbers(task, width)
+                _check_broadcast(task, width)
 
 
 def _outputs(run: Run) -> list[Tensor | None]:
@@ -53,7 +55,8 @@ def _outputs(run: Run) -> list[Tensor | None]:
     """
     nothing: list[Tensor | None] = [None] * len(run.tasks)
     is_needed = any(
-        (_has_labels(task) or _has_numbers(task)) and _width(run.network, index, None) is None
+        (_has_labels(task) or not task.is_classification)
+        and _width(run.network, index, None) is None
         for index, task in enumerate(run.tasks)
     )
     if not is_needed:
@@ -90,10 +93,52 @@ def _check_numbers(task: Task, width: int | None) -> None:
         )
 
 
+def _check_broadcast(task: Task, width: int | None) -> None:
+    """Raises where a loss of one's own holds each output against the targets of all examples."""
+    targets = two_examples(task.train)[1]
+    if width != 1 or task.loss is None or targets.ndim != 1 or not targets.is_floating_point():
+        return
+    outputs, targets = targets.new_tensor([[0.25], [0.75]]), targets.new_tensor([0.1, 0.9])
+    columns = targets.unsqueeze(1)
+    apart = [_tried(task, outputs[i : i + 1], columns[i : i + 1]) for i in range(2)]
+    if apart[0] is None or apart[1] is None:
+        return
+    meant = (apart[0] + apart[1]) / 2
+    # A loss that reshapes by itself fails with columns, and takes targets as they are given.
+    if _is(meant, _tried(task, outputs, columns)) and not _is(
+        meant, _tried(task, outputs, targets)
+    ):
+        raise ValueError(
+            f"The loss of task {task.name!r} should hold each output against its own target. Found "
+            "outputs of shape [B, 1] and targets of shape [B]; targets of shape [N, 1] would do."
+        )
+
+
+def _tried(task: Task, outputs: Tensor, targets: Tensor) -> Tensor | None:
+    """Returns a task's loss, or None where it takes no such shapes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, on shapes that differ
+        try:
+            loss = task.loss_function(outputs, targets)
+        except Exception:  # whatever a user's loss raises
+            return None
+    return loss if isinstance(loss, Tensor) else None
+
+
+def _is(meant: Tensor, found: Tensor | None) -> bool:
+    return found is not None and found.shape == meant.shape and torch.allclose(meant, found)
+
+
 def _check_labels(task: Task, width: int | None) -> None:
     """Raises unless all labels of a task are among the classes that it has outputs for."""
     if width is None or not _has_labels(task):
         return
+    one_each = two_examples(task.train)[1]
+    if one_each.ndim != 1:
+        raise ValueError(
+            f"Task {task.name!r} should have labels of shape [N], one for each example. "
+            f"Found targets {in_words(one_each)}."
+        )
     for name in ("train", "validation", "test"):
         split = task.split(name)
         if split is None:

@@ -1,5 +1,6 @@
 """Training one network of one's own."""
 
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -52,11 +53,18 @@ def fit(
     points: list[Point] = []
     for progress in train([Run(network, tasks, seed, settings)], device=device):
         points += progress.points or []
-        on_progress(progress)
+        if progress.outcomes is None:  # the last one repeats the round before it
+            on_progress(progress)
     assert progress.outcomes is not None
     outcome = progress.outcomes[0]
     network.load_state_dict(outcome.weights)
     network.eval()
+    if outcome.failed_step is not None:
+        warnings.warn(
+            f"The loss was not finite at task batch {outcome.failed_step}, and training was not "
+            "either from there on. A smaller `learning_rate` or `clip_norm=1.0` may help.",
+            stacklevel=2,
+        )
     return FitResult(
         embeddings=outcome.matrix,
         probabilities=outcome.probabilities,
