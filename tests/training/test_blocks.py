@@ -63,7 +63,7 @@ def trained(
 ) -> Seen:
     """Trains one run, every step of which the loss sees."""
     x = torch.zeros(n_examples, N_INPUTS)
-    numbers = torch.arange(n_examples).float()
+    numbers = torch.arange(n_examples).float().unsqueeze(1)  # one for each output
     tasks = [Task(str(t), (x, numbers + PER_TASK * t), loss=seen) for t in range(n_tasks)]
     network = a_network(allocation or SharedBottom(n_tasks, 2))
     settings = TrainingSettings(rounds=rounds, batch_size=batch_size, capture=False)

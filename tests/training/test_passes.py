@@ -129,7 +129,7 @@ def test_an_error_that_a_lone_run_meets_too_is_the_users_to_see() -> None:
     def build() -> MultiTaskNetwork:
         return a_network(GumbelMatrix(2, 3), make=lambda: nn.Linear(N_INPUTS + 1, 4))
 
-    given = rf"component 0 \(linear\) of `layers\[0\]` with an input of shape \[B, {N_INPUTS}\]"
+    given = rf"component 0 \(linear 0\) of `layers\[0\]` with an input of shape \[B, {N_INPUTS}\]"
     with raises(ValueError, match=given) as raised:
         outcomes_of([a_run(seed, build=build) for seed in range(2)])
     assert isinstance(raised.value.__cause__, RuntimeError)
