@@ -7,14 +7,16 @@ import numpy as np
 import torch
 from numpy.testing import assert_allclose
 from pytest import mark
+from torch import Tensor, nn
 from torch.testing import assert_close
 
+from allotment.network import GumbelMatrix, MultiTaskNetwork
 from allotment.training import Run
 from allotment.training._program import Program
 
 from .reference import plainly_trained, steps_of
 from .test_program import RUNS, assert_trained_plainly, of_classes, of_other_heads, of_pictures
-from .toy import outcomes_of, progress_of, weights_of
+from .toy import N_INPUTS, a_network, a_run, outcomes_of, progress_of, weights_of
 
 
 def jointly(run: Run, *, rounds: int | None = None) -> Run:
@@ -92,3 +94,30 @@ def test_a_round_begins_with_the_same_batch_under_both_schedules() -> None:
     assert torch.equal(joint_tasks, tasks)
     assert_close(joint[0], alternating[0])  # on the same weights; later ones have moved on
     assert not torch.allclose(joint[1:], alternating[1:])
+
+
+class Shifting(nn.Module):
+    """A component with a constant among its buffers."""
+
+    shift: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(N_INPUTS, 4)
+        self.register_buffer("shift", torch.arange(N_INPUTS) / N_INPUTS)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.linear(x + self.shift)
+        return y
+
+
+@mark.usefixtures("double")
+@mark.parametrize("n_runs", [1, 2])
+def test_components_may_have_constants(n_runs: int) -> None:
+    def build() -> MultiTaskNetwork:
+        return a_network(GumbelMatrix(2, 3), make=Shifting)
+
+    runs = [jointly(a_run(seed, build=build)) for seed in range(n_runs)]
+    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+        for name, value in plainly_trained(run)[0].named_parameters():
+            assert_close(outcome.weights[name], value.detach(), rtol=0, atol=1e-9)

@@ -11,12 +11,10 @@ from torch.nn.utils import clip_grad_norm_
 from torch.testing import assert_close
 
 from allotment.network import (
-    FixedMatrix,
     GumbelMatrix,
     ModularLayer,
     MultiTaskNetwork,
     NoSharing,
-    SharedBottom,
 )
 from allotment.tasks import Split, Task
 from allotment.training import Run, TrainingSettings
@@ -250,55 +248,6 @@ def test_an_exploding_run_leaves_the_steps_of_another_as_they_were() -> None:
     alone = weights_of(a_run(1, settings))
     for name, value in alone.items():
         assert_close(weights[name], value, rtol=0, atol=1e-10)
-
-
-@mark.usefixtures("double")
-@mark.parametrize("n_runs", [1, 2])
-def test_frozen_parameters_stay(n_runs: int) -> None:
-    def build() -> MultiTaskNetwork:
-        network = a_network(SharedBottom(2, 2))
-        network.get_parameter("layers.1.weight").requires_grad_(False)
-        return network
-
-    runs = [a_run(seed, build=build) for seed in range(n_runs)]
-    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
-        start = run.network.state_dict()["layers.1.weight"]
-        assert torch.equal(outcome.weights["layers.1.weight"], start)
-        assert_trained_plainly(run, outcome.weights, atol=1e-10)
-
-
-def of_tied_components() -> MultiTaskNetwork:
-    shared = nn.Linear(N_INPUTS, 4)
-    layer = ModularLayer(
-        [shared, nn.Sequential(shared), nn.Linear(N_INPUTS, 4)],
-        FixedMatrix([[True, False, True], [False, True, True]]),
-    )
-    return MultiTaskNetwork(None, [layer, nn.Linear(4, 1)])
-
-
-def of_tied_heads() -> MultiTaskNetwork:
-    head = nn.Linear(4, 1)
-    return a_network(GumbelMatrix(2, 3), [head, head])
-
-
-def of_tied_layers() -> MultiTaskNetwork:
-    shared = nn.Linear(N_INPUTS, N_INPUTS)
-    layer = ModularLayer([nn.Linear(N_INPUTS, N_INPUTS) for _ in range(2)], SharedBottom(2, 2))
-    return MultiTaskNetwork(shared, [layer, nn.Tanh(), shared, nn.Linear(N_INPUTS, 1)])
-
-
-@mark.usefixtures("double")
-@mark.parametrize("build", [of_tied_components, of_tied_heads, of_tied_layers])
-def test_what_is_shared_learns_as_one(build: Callable[[], MultiTaskNetwork]) -> None:
-    run = a_run(build=build)
-    assert_trained_plainly(run, weights_of(run), atol=1e-9)
-
-
-@mark.usefixtures("double")
-def test_a_component_that_is_frozen_later_stays() -> None:
-    run = a_run()
-    run.network.get_submodule("layers.0.components.1").requires_grad_(False)
-    assert_trained_plainly(run, weights_of(run), atol=1e-9)
 
 
 def test_settings_of_the_optimizer_are_adams_own() -> None:

@@ -32,10 +32,14 @@ def _output(module: nn.Module, x: Tensor, weight: Tensor) -> Tensor:
     """
     buffers = dict(module.named_buffers()) if module.training else {}
     copies = {name: buffer.clone() for name, buffer in buffers.items()}
+    # It leaves in `copies` what they became. Which of them are constants cannot be told in `vmap`.
     y: Tensor = functional_call(module, copies, (x,)) if copies else module(x)
     with torch.no_grad():
         for name, buffer in buffers.items():
-            buffer.copy_(torch.where(weight == 0, buffer, copies[name]))
+            try:
+                buffer.copy_(torch.where(weight == 0, buffer, copies[name]))
+            except RuntimeError:  # a joint step: one buffer for the weights of all tasks
+                buffer.copy_(copies[name])
     return y
 
 

@@ -4,7 +4,8 @@ Linear layers and convolutions on a shared input become one product with ``C`` t
 outputs, and later ones a batched product; what is not known here goes through `vmap`.
 """
 
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from weakref import WeakSet
 
 import torch
@@ -12,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from .._checks import first_line
 from ._conv_norm import ConvNormReLU
 from ._fused import norm_relu
 from ._same_padding import same_convolution
@@ -157,14 +159,27 @@ def _mapped(
             in_dims = (0 if stacked else None, 0 if is_stacked else None)
             mapped: Tensor = vmap(one, in_dims=in_dims, randomness="different")(dict(stacked), x)
             return mapped
-        except Exception:  # what it raises one by one says more, if it does
-            pass
-    positions = range(n_stacked)
-    parts = [_at(stacked, position) for position in positions]
-    y = torch.stack([one(parts[i], x[i] if is_stacked else x) for i in positions])
-    _unmappable.add(module)
-    return y
+        except Exception as error:  # it may fail one by one as well, and then that is told
+            y = _one_by_one(one, stacked, x, is_stacked, n_stacked)
+            _unmappable.add(module)
+            warnings.warn(
+                f"Components of class {type(module).__name__} are evaluated one by one, which is "
+                f"slower: {first_line(error)}",
+                stacklevel=2,
+            )
+            return y
+    return _one_by_one(one, stacked, x, is_stacked, n_stacked)
 
 
-def _at(stacked: Stacked, position: int) -> dict[str, Tensor]:
-    return {name: value[position] for name, value in stacked.items()}
+def _one_by_one(
+    one: Callable[[dict[str, Tensor], Tensor], Tensor],
+    stacked: Stacked,
+    x: Tensor,
+    is_stacked: bool,
+    n_stacked: int,
+) -> Tensor:
+    outputs = []
+    for position in range(n_stacked):
+        parameters = {name: value[position] for name, value in stacked.items()}
+        outputs.append(one(parameters, x[position] if is_stacked else x))
+    return torch.stack(outputs)

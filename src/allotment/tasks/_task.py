@@ -42,7 +42,7 @@ class Task:
 
     def __repr__(self) -> str:
         sizes = [
-            f"{len(split.targets) if split.rows is None else len(split.rows):,} {name} examples"
+            f"{len(split):,} {name} examples"
             for name in ("train", "validation", "test")
             if isinstance(split := getattr(self, name), Split)
         ]

@@ -62,18 +62,20 @@ class Program:
             Average(self.replicas, chosen.average, self._tasks_per_step) if chosen.average else None
         )
         self._drawn = (0, self._blocks.make(0))
-        first = self._drawn[1].to(device)
         self._losses_and_gradients: Gradients = self._eager
         self._graph: GraphSteps | None = None
-        # Trying and recording are passes too; what they move is put back.
+        self._try_out(self._drawn[1].to(device))
+
+    def _try_out(self, block: Block) -> None:
+        """Finds out how steps are best taken, and records one; what that moves is put back."""
         untouched = self.replicas.snapshot()
         with torch_stream(self._seed, "trial"), self.replicas.arithmetic(), fastest_convolutions():
-            self.passes.check(self._batch(first, 0))
+            self.passes.check(self._batch(block, 0))
             if self.settings.capture and self.passes.can_be_recorded:
-                self._capture(first)
+                self._capture(block)
             elif self.settings.capture and self.passes.what_differs:
                 reason = self.passes.what_differs
-                warnings.warn(f"{UNRECORDED}: {reason}.", stacklevel=2)
+                warnings.warn(f"{UNRECORDED}: {reason}.", stacklevel=3)
         if self._graph is None and self._losses_and_gradients == self._eager:
             self.passes.go_unrecorded()
         self.replicas.restore(untouched)
