@@ -62,6 +62,7 @@ def test_a_step_of_mixed_tasks_needs_no_value_from_the_device(
     assert_close(found, expected, rtol=1e-4, atol=1e-5)
 
 
+@mark.filterwarnings("ignore", "error:Training without")  # torch's compiler has words of its own
 @mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_compiled_step_on_a_gpu_equals_the_step_itself() -> None:
     ways = replace(SETTINGS, compile=True), replace(SETTINGS, capture=False)

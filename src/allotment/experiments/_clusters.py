@@ -25,6 +25,7 @@ CLUSTERS = Experiment(
             label="Shared bottom",  # summed or averaged: the same under GroupNorm
             allocation=SharedBottomSettings(),
         ),
+        Method(name="gumbel", label="Gumbel-Matrix", allocation=GumbelSettings()),
         Method(
             name="gumbel_budget",
             label="Gumbel-Matrix, budget 0.5",

@@ -7,7 +7,7 @@ the rule of the library the authors used; torch's own padding is the same on bot
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ._fused import pool3x3
+from ._fused import can_convolve, few_channels, pool3x3
 
 
 def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
@@ -42,6 +42,9 @@ def same_convolution(
         return pixels.movedim(-1, -3)
     sides = zip(x.shape[-2:], weight.shape[-2:], stride, strict=True)
     (top, bottom), (left, right) = (same_padding(*side) for side in sides)
+    if bias is None and stride[0] == stride[1] and can_convolve(x, weight):
+        size = tuple(-(-side // step) for side, step in zip(x.shape[-2:], stride, strict=True))
+        return few_channels(x, weight, stride[0], (top, left), (size[0], size[1]))
     if (top, left) == (bottom, right):
         return F.conv2d(x, weight, bias, stride, (top, left))
     return F.conv2d(F.pad(x, (left, right, top, bottom)), weight, bias, stride)

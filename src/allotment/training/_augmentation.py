@@ -57,9 +57,9 @@ class Augmentation:
         rows = offsets[:, :1] + torch.arange(height, device=images.device)  # [N, H]
         columns = offsets[:, 1:] + torch.arange(width, device=images.device)  # [N, W]
         padded = F.pad(images, [self.crop] * 4)
-        image = torch.arange(n, device=images.device).view(-1, 1, 1, 1)
-        channel = torch.arange(n_channels, device=images.device).view(1, -1, 1, 1)
-        return padded[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
+        places = rows.unsqueeze(2) * padded.shape[3] + columns.unsqueeze(1)  # [N, H, W]
+        spread = places.view(n, 1, -1).expand(n, n_channels, -1)
+        return padded.flatten(2).gather(2, spread).view(images.shape)
 
     def _warped(self, images: Tensor, draws: Tensor) -> Tensor:
         """Returns images ``[N, C, H, W]`` shifted, turned and resized by draws ``[N, 4]``."""

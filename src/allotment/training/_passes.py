@@ -38,19 +38,22 @@ class Batch(NamedTuple):
 
 
 class _Forward(nn.Module):
-    """A pass that also tells the probabilities which the penalties need."""
+    """A network inside a module, so that its state has a prefix."""
 
-    def __init__(self, network: MultiTaskNetwork, *, scope: str, tells: bool) -> None:
+    def __init__(self, network: MultiTaskNetwork) -> None:
         super().__init__()
         self.network = network
-        self.scope = scope
-        self.tells = tells
 
-    def forward(self, x: Tensor, task: int | Tensor, noise: Noise) -> tuple[Tensor, Tensor]:
-        y = self.network(x, task, noise=noise)
-        if not self.tells:
-            return y, y.new_zeros(())
-        return y, self.network.probabilities(None if self.scope == "global" else task)
+    def forward(self, x: Tensor, task: int | Tensor, noise: Noise) -> Tensor:
+        y: Tensor = self.network(x, task, noise=noise)
+        return y
+
+
+class _Gates(_Forward):
+    """The probabilities which penalties need, as a forward pass of the same state."""
+
+    def forward(self, task: int | Tensor | None) -> Tensor:  # type: ignore[override]
+        return self.network.probabilities(task)
 
 
 class Passes:
@@ -66,8 +69,8 @@ class Passes:
         self._replicas = replicas
         self._charges = charges
         self._budgets = Budgets(*(values.to(replicas.device) for values in charges.budgets))
-        scope = runs[0].settings.budget_scope
-        self._forward = _Forward(replicas.network, scope=scope, tells=charges.any)
+        self._scope = runs[0].settings.budget_scope
+        self._forward, self._gates = _Forward(replicas.network), _Gates(replicas.network)
         self._forms = Forms(runs, replicas.network, replicas.device)
         self._reason = _why_not_by_tensor(replicas.network) or self._forms.why_not_by_tensor()
         self.by_tensor = not self._reason  # whether a task is a tensor, or a Python number
@@ -167,12 +170,31 @@ class Passes:
         budgets: Budgets,
         run: int = 0,
     ) -> tuple[Tensor, Tensor]:
-        x = rounded(x, self._replicas.precision)
-        outputs, probabilities = functional_call(self._forward, state, (x, task, noise))
-        loss = self._forms.loss(widened(outputs), y, task, run)
+        loss = partial(self._loss, state, task, x, y, noise, run)
         if not self._charges.any:
-            return loss, torch.zeros_like(loss)
-        return loss, self._charges(probabilities, budgets, self._replicas.n_batches)
+            alone = loss()
+            return alone, torch.zeros_like(alone)
+        # Penalties are many small operations that need nothing of the pass.
+        both = side_by_side([loss, partial(self._penalty, state, task, budgets)], [])
+        return both[0], both[1]
+
+    def _loss(
+        self,
+        state: dict[str, Tensor],
+        task: int | Tensor,
+        x: Tensor,
+        y: tuple[Tensor, ...],
+        noise: Noise,
+        run: int,
+    ) -> Tensor:
+        x = rounded(x, self._replicas.precision)
+        outputs: Tensor = functional_call(self._forward, state, (x, task, noise))
+        return self._forms.loss(widened(outputs), y, task, run)
+
+    def _penalty(self, state: dict[str, Tensor], task: int | Tensor, budgets: Budgets) -> Tensor:
+        whose = None if self._scope == "global" else task
+        probabilities: Tensor = functional_call(self._gates, state, (whose,))
+        return self._charges(probabilities, budgets, self._replicas.n_batches)
 
     def _apart(self, learnt: Sequence[Tensor], batch: Batch) -> list[tuple[Any, ...]]:
         """Returns the arguments of each run on its own."""

@@ -10,6 +10,7 @@ from torch import Tensor
 from .._checks import first_line
 from .._streams import torch_stream
 from ..network import HeadTable, Noise
+from ._adam import FlatAdam
 from ._augmentation import Augmentation
 from ._average import Average
 from ._blocks import Block, BlockMaker
@@ -52,7 +53,7 @@ class Program:
         charges = Charges([run.settings for run in runs], network.layer_sizes, n_steps)
         self.passes = Passes(runs, self.replicas, charges)
         self._learnt = [flat for _, flat in self.replicas.learnt()]
-        self._optimizer = torch.optim.Adam(
+        self._optimizer = FlatAdam(
             list(self._optimizer_groups()), fused=True, capturable=device.type == "cuda"
         )
         self._falling = (

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import torch
 from torch import Tensor
 
+from ._adam import empty_state
 from ._replicas import Replicas
 
 
@@ -28,8 +29,7 @@ def put_back(
     for group, flat in replicas.learnt():
         state = optimizer.state[flat]
         if not state:  # Adam makes it at its first step
-            state["step"] = torch.zeros((), dtype=torch.float32, device=replicas.device)
-            state |= {name: torch.zeros_like(flat) for name in ("exp_avg", "exp_avg_sq")}
+            state |= empty_state(flat)
         for name, value in state.items():
             fill(name, {group: value}, tensors, replicas)
 

@@ -9,12 +9,18 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from pytest import MonkeyPatch, fixture, mark, param
+from pytest import MonkeyPatch, fixture, mark, param, skip
 from torch import Tensor
 from torch.func import functional_call, vmap
 from torch.testing import assert_close
 
-from allotment.network import Annealing, GumbelMatrix, SameAvgPool2d, SameMaxPool2d
+from allotment.network import (
+    Annealing,
+    GumbelMatrix,
+    SameAvgPool2d,
+    SameMaxPool2d,
+    _same_padding,
+)
 from allotment.network._fused import _mix, _norm, _pool, mix, norm_relu
 from allotment.network._fused._available import can_fuse, has_triton
 from allotment.network.allocation import _gumbel
@@ -41,6 +47,14 @@ def dtype(request: Any) -> torch.dtype:
 
 
 @fixture
+def dot_dtype(dtype: torch.dtype) -> torch.dtype:
+    """The type of the images, of those that products can be computed in."""
+    if INTERPRETED and dtype == torch.bfloat16:
+        skip("Triton's interpreter takes the bits of 16-bit numbers in a product for integers")
+    return dtype
+
+
+@fixture
 def choose(monkeypatch: MonkeyPatch) -> Callable[[bool], None]:
     """Has the operations use the kernels, or leave them, whatever the device."""
 
@@ -48,6 +62,7 @@ def choose(monkeypatch: MonkeyPatch) -> Callable[[bool], None]:
         for module in (_mix, _norm, _pool):
             monkeypatch.setattr(module, "can_fuse", lambda x: fused)
         monkeypatch.setattr(_gumbel, "can_draw", lambda logits: fused)
+        monkeypatch.setattr(_same_padding, "can_convolve", lambda x, weight: fused)
 
     return choice
 
@@ -173,6 +188,49 @@ def test_mix_over_runs(
     in_dims = (0, *[0 if has_own_outputs else None] * n_groups)
     weights = torch.rand(3, n_groups * group_size)
     assert_same(vmap(mixed, in_dims=in_dims), [weights, *groups])
+
+
+def convolution(stride: int) -> Operation:
+    return lambda x, weight: _same_padding.same_convolution(x, weight, None, (stride, stride))
+
+
+@mark.parametrize("stride", [1, 2, 3])
+@mark.parametrize("kernel", [(3, 3), (5, 5), (1, 7), (2, 4), (1, 1)])
+@mark.parametrize("size", [(1, 1), (8, 8), (5, 9)])
+def test_convolutions_of_few_channels(
+    stride: int,
+    kernel: tuple[int, int],
+    size: tuple[int, int],
+    dot_dtype: torch.dtype,
+    assert_same: BothWays,
+) -> None:
+    x, weight = torch.randn(3, 8, *size).to(dot_dtype), torch.randn(5, 8, *kernel).to(dot_dtype)
+    assert_same(convolution(stride), [x, weight])
+
+
+# More pixels than one share of a kernel's gradient, and more outputs than fit at once.
+@mark.parametrize("n_outputs", [8, 70])
+@mark.parametrize("n_channels", [8, 12, 16])
+def test_convolutions_in_several_parts(
+    n_outputs: int, n_channels: int, dot_dtype: torch.dtype, assert_same: BothWays
+) -> None:
+    x, weight = torch.randn(5, n_channels, 22, 21), torch.randn(n_outputs, n_channels, 3, 3)
+    assert_same(convolution(1), [x.to(dot_dtype), weight.to(dot_dtype)])
+
+
+@mark.parametrize("in_dims", [(0, 0), (0, None), (None, 0)])
+@mark.parametrize("stride", [1, 2])
+def test_convolutions_over_runs_and_tasks(
+    in_dims: Any, stride: int, dot_dtype: torch.dtype, assert_same: BothWays
+) -> None:
+    batched = [torch.randn(3, 2, 8, 6, 7).to(dot_dtype), torch.randn(3, 5, 8, 3, 3).to(dot_dtype)]
+    arguments = [t if dim == 0 else t[0] for t, dim in zip(batched, in_dims, strict=True)]
+    over_runs = vmap(convolution(stride), in_dims=in_dims)
+    assert_same(over_runs, arguments)
+    # In a joint step the tasks of a run share its kernels.
+    tasks = torch.randn(*[3] * (in_dims[0] == 0), 4, 2, 8, 6, 7).to(dot_dtype)
+    over_tasks = vmap(convolution(stride), in_dims=(0, None))
+    assert_same(vmap(over_tasks, in_dims=in_dims), [tasks, arguments[1]])
 
 
 @mark.parametrize("pool", [SameMaxPool2d, SameAvgPool2d])

@@ -1,5 +1,9 @@
 """The kernels, in Triton; imported only where they are used, on a GPU."""
 
+from ._conv import Window as Window
+from ._conv import convolve as convolve
+from ._conv import image_slopes as image_slopes
+from ._conv import kernel_slopes as kernel_slopes
 from ._gates import draw as draw
 from ._gates import draw_backward as draw_backward
 from ._mix import add_weighted as add_weighted

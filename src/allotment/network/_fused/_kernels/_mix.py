@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-BLOCK = 1_024
+MOST_NUMBERS = 1_024  # at once
 MOST_TILES = 64  # of an image
 
 
@@ -69,31 +69,35 @@ def _add_weighted_backward(
     dy, x0, x1, x2, x3, x4, x5, x6, x7, weights, dx, products, per_row, size, n_channels, stride,
     tile, N: tl.constexpr, G: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Writes a tile of each output's gradient, and the tile's share of the weights' gradients."""
-    index, n = tl.program_id(0), tl.program_id(1)
+    """Writes a tile of the gradient of one output of each group, and its shares of weights'."""
+    index, n, g = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     first = n.to(tl.int64) * size
-    row = weights + (n // per_row) * N * G
-    own = products + (n * tl.num_programs(0) + index) * N * G
+    row = weights + (n // per_row) * N * G + g
+    own = products + (n * tl.num_programs(0) + index) * N * G + g
     for i in tl.static_range(N):
         x = _pick(x0, x1, x2, x3, x4, x5, x6, x7, i)
-        for g in tl.static_range(G):
-            weight = tl.load(row + i * G + g).to(tl.float32)
-            product = tl.zeros([BLOCK], tl.float32)
-            for start in range(index * tile, tl.minimum((index + 1) * tile, size), BLOCK):
-                inner = start + tl.arange(0, BLOCK)
-                slope = tl.load(dy + first + inner, mask=inner < size, other=0.0).to(tl.float32)
-                spots = _first(inner, n_channels, G) + g * n_channels
-                values = tl.load(x + first * G + spots, mask=inner < size, other=0.0).to(tl.float32)
-                product += slope * values
-                share = (slope * weight).to(dx.dtype.element_ty)
-                tl.store(dx + i * stride + first * G + spots, share, mask=inner < size)
-            tl.store(own + i * G + g, tl.sum(product, axis=0))
+        weight = tl.load(row + i * G).to(tl.float32)
+        product = tl.zeros([BLOCK], tl.float32)
+        for start in range(index * tile, tl.minimum((index + 1) * tile, size), BLOCK):
+            inner = start + tl.arange(0, BLOCK)
+            slope = tl.load(dy + first + inner, mask=inner < size, other=0.0).to(tl.float32)
+            spots = _first(inner, n_channels, G) + g * n_channels
+            values = tl.load(x + first * G + spots, mask=inner < size, other=0.0).to(tl.float32)
+            product += slope * values
+            share = (slope * weight).to(dx.dtype.element_ty)
+            tl.store(dx + i * stride + first * G + spots, share, mask=inner < size)
+        tl.store(own + i * G, tl.sum(product, axis=0))
 
 
 def _laid_out(groups: Sequence[Tensor]) -> list[Tensor]:
     """Returns eight tensors in one memory format, the last repeated."""
     same = [group.contiguous(memory_format=torch.channels_last) for group in groups]
     return same + [same[-1]] * (8 - len(same))
+
+
+def _block(dy: Tensor) -> int:
+    """Returns how many numbers a program takes at once: fewer where programs would be few."""
+    return MOST_NUMBERS if dy.numel() >= 2**20 else MOST_NUMBERS // 4
 
 
 def add_weighted(weights: Tensor, groups: Sequence[Tensor]) -> Tensor:
@@ -105,10 +109,10 @@ def add_weighted(weights: Tensor, groups: Sequence[Tensor]) -> Tensor:
     y = torch.empty(
         shape, dtype=xs[0].dtype, device=xs[0].device, memory_format=torch.channels_last
     )
-    size = y[0].numel()
-    _add_weighted[(triton.cdiv(size, BLOCK), n)](
+    size, block = y[0].numel(), _block(y)
+    _add_weighted[(triton.cdiv(size, block), n)](
         *xs, weights.contiguous(), y, n // len(weights), size, shape[1], len(groups), group_size,
-        BLOCK,
+        block,
     )  # fmt: skip
     return y
 
@@ -121,14 +125,14 @@ def add_weighted_backward(
     dy = dy.contiguous(memory_format=torch.channels_last)
     n_rows, n_weights = weights.shape
     n, n_channels, height, width = xs[0].shape
-    size = dy[0].numel()
-    n_tiles = min(MOST_TILES, triton.cdiv(size, BLOCK))
-    tile = BLOCK * triton.cdiv(size, BLOCK * n_tiles)
+    size, block = dy[0].numel(), _block(dy)
+    n_tiles = min(MOST_TILES, triton.cdiv(size, block))
+    tile = block * triton.cdiv(size, block * n_tiles)
     dx = dy.new_empty(len(groups), n, height, width, n_channels)
     products = dy.new_empty(n, n_tiles, n_weights, dtype=torch.float32)
-    _add_weighted_backward[(n_tiles, n)](
+    _add_weighted_backward[(n_tiles, n, n_weights // len(groups))](
         dy, *xs, weights.contiguous(), dx, products, n // n_rows, size, dy.shape[1],
-        xs[0].numel(), tile, len(groups), n_weights // len(groups), BLOCK,
+        xs[0].numel(), tile, len(groups), n_weights // len(groups), block,
     )  # fmt: skip
     dweights = products.view(n_rows, -1, n_weights).sum(dim=1).to(weights.dtype)
     return dweights, dx.permute(0, 1, 4, 2, 3).unbind(0)

@@ -11,9 +11,8 @@ def normalise(
 ) -> tuple[Tensor, Tensor]:
     """Returns the output, and statistics ``[N, 3, C]`` for the backward pass."""
     forward = (_small_norm if _small_norm.is_small(x, n_groups) else _large_norm).forward
-    bias = None if bias is None else bias.contiguous()
     x = x.contiguous(memory_format=torch.channels_last)
-    y, statistics = forward(x, bias, scale.contiguous(), shift.contiguous(), n_groups, epsilon)
+    y, statistics = forward(x, bias, scale, shift, n_groups, epsilon)
     return y, statistics
 
 
@@ -28,14 +27,6 @@ def normalise_backward(
 ) -> tuple[Tensor, Tensor]:
     """Returns the gradients of the images and of bias, scale and shift, ``[K, 3, C]``."""
     backward = (_small_norm if _small_norm.is_small(x, n_groups) else _large_norm).backward
-    bias = None if bias is None else bias.contiguous()
-    dx, shares = backward(
-        dy.contiguous(memory_format=torch.channels_last),
-        x.contiguous(memory_format=torch.channels_last),
-        bias,
-        scale.contiguous(),
-        shift.contiguous(),
-        statistics,
-        n_groups,
-    )
+    dy, x = (images.contiguous(memory_format=torch.channels_last) for images in (dy, x))
+    dx, shares = backward(dy, x, bias, scale, shift, statistics, n_groups)
     return dx, shares.view(len(scale), -1, *shares.shape[1:]).sum(dim=1)

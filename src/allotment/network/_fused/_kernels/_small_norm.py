@@ -1,7 +1,8 @@
-"""Group normalisation and ReLU of small images in Triton: one program for each group of channels.
+"""Group normalisation and ReLU of small images in Triton: a program for a few groups of channels.
 
 A program holds its pixels in registers, so that the images are read once and written once.
-Images lie in memory as ``[N, P, C]``: P pixels of C channels.
+Images lie in memory as ``[N, P, C]``: P pixels of C channels. A few groups rather than one,
+since memory is read in pieces that small groups would use a part of.
 """
 
 import torch
@@ -9,79 +10,86 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-MOST_NUMBERS = 16_384  # of a group in one image, padded to powers of two
+MOST_NUMBERS = 16_384  # of a program, padded to powers of two
+MOST_CHANNELS = 16  # of a program, if its groups are smaller
 
 
 @triton.jit
-def _group(n_pixels, n_channels, group_size, BLOCK_P: tl.constexpr, BLOCK_G: tl.constexpr):
+def _part(n_pixels, n_channels, n_own, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr):
     """Returns the channels of this program, the places of its numbers, and which are real.
 
     Places count from the beginning of the image, where they need 32 bits only.
     """
-    n, group = tl.program_id(1), tl.program_id(0)
-    inner = tl.arange(0, BLOCK_G)
-    channels = group * group_size + inner
+    n, inner = tl.program_id(1), tl.arange(0, BLOCK_C)
+    channels = tl.program_id(0) * n_own + inner
     pixels = tl.arange(0, BLOCK_P)
-    inside = (pixels < n_pixels)[:, None] & (inner < group_size)[None, :]
+    inside = (pixels < n_pixels)[:, None] & (inner < n_own)[None, :]
     places = pixels[:, None] * n_channels + channels[None, :]
-    return n, n.to(tl.int64) * n_pixels * n_channels, channels, inner < group_size, places, inside
+    return n, n.to(tl.int64) * n_pixels * n_channels, channels, inner < n_own, places, inside
 
 
 @triton.jit
-def _row(table, row, channels, known, n_channels):
-    return tl.load(table + row * n_channels + channels, mask=known, other=0.0).to(tl.float32)
+def _row(table, row, stride, channels, known):
+    return tl.load(table + row * stride + channels, mask=known, other=0.0).to(tl.float32)
+
+
+@triton.jit
+def _mean(sums, n_pixels, group_size, BLOCK_C: tl.constexpr):
+    """Returns for each channel the mean of its group, given the channels' sums over pixels."""
+    groups = tl.arange(0, BLOCK_C) // group_size
+    together = groups[:, None] == groups[None, :]
+    return tl.sum(tl.where(together, sums[None, :], 0.0), axis=1) / (n_pixels * group_size)
 
 
 @triton.jit
 def _forward(
-    x, biases, scales, shifts, y, statistics, per_row, n_pixels, n_channels, group_size, epsilon,
-    HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_G: tl.constexpr,
+    x, biases, scales, shifts, y, statistics, bias_stride, scale_stride, shift_stride, per_row,
+    n_pixels, n_channels, n_own, group_size, epsilon,
+    HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
-    """Writes one group of one image, and its statistics."""
-    n, start, channels, known, places, inside = _group(
-        n_pixels, n_channels, group_size, BLOCK_P, BLOCK_G
-    )
-    row = n // per_row
+    """Writes some groups of one image, and their statistics."""
+    n, start, channels, known, places, inside = _part(n_pixels, n_channels, n_own, BLOCK_P, BLOCK_C)
+    row = (n // per_row).to(tl.int64)
     values = tl.load(x + start + places, mask=inside, other=0.0).to(tl.float32)
     if HAS_BIAS:
-        values += _row(biases, row, channels, known, n_channels)[None, :]
-    count = n_pixels * group_size
-    mean = tl.sum(tl.where(inside, values, 0.0)) / count
-    values = tl.where(inside, values - mean, 0.0)
-    inverse = tl.rsqrt(tl.sum(values * values) / count + epsilon)
-    scale = _row(scales, row, channels, known, n_channels) * inverse
-    shift = _row(shifts, row, channels, known, n_channels)
+        values += _row(biases, row, bias_stride, channels, known)[None, :]
+    sums = tl.sum(tl.where(inside, values, 0.0), axis=0)
+    mean = _mean(sums, n_pixels, group_size, BLOCK_C)
+    values = tl.where(inside, values - mean[None, :], 0.0)
+    squares = tl.sum(values * values, axis=0)
+    inverse = tl.rsqrt(_mean(squares, n_pixels, group_size, BLOCK_C) + epsilon)
+    scale = _row(scales, row, scale_stride, channels, known) * inverse
+    shift = _row(shifts, row, shift_stride, channels, known)
     result = tl.maximum(values * scale[None, :] + shift[None, :], 0.0)
     tl.store(y + start + places, result.to(y.dtype.element_ty), mask=inside)
     place = statistics + n * 3 * n_channels + channels
-    tl.store(place, tl.zeros([BLOCK_G], tl.float32) + mean, mask=known)
-    tl.store(place + n_channels, tl.zeros([BLOCK_G], tl.float32) + inverse, mask=known)
+    tl.store(place, mean, mask=known)
+    tl.store(place + n_channels, inverse, mask=known)
 
 
 @triton.jit
 def _backward(
-    dy, x, biases, scales, shifts, statistics, dx, shares, per_row, n_pixels, n_channels,
-    group_size, HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_G: tl.constexpr,
+    dy, x, biases, scales, shifts, statistics, dx, shares, bias_stride, scale_stride, shift_stride,
+    per_row, n_pixels, n_channels, n_own, group_size,
+    HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
-    """Writes the gradient of one group of one image, and its share of the parameters'."""
-    n, start, channels, known, places, inside = _group(
-        n_pixels, n_channels, group_size, BLOCK_P, BLOCK_G
-    )
-    row = n // per_row
-    scale = _row(scales, row, channels, known, n_channels)
-    shift = _row(shifts, row, channels, known, n_channels)
+    """Writes the gradient of some groups of one image, and its share of the parameters'."""
+    n, start, channels, known, places, inside = _part(n_pixels, n_channels, n_own, BLOCK_P, BLOCK_C)
+    row = (n // per_row).to(tl.int64)
+    scale = _row(scales, row, scale_stride, channels, known)
+    shift = _row(shifts, row, shift_stride, channels, known)
     mean = tl.load(statistics + n * 3 * n_channels + channels, mask=known, other=0.0)
     inverse = tl.load(statistics + (n * 3 + 1) * n_channels + channels, mask=known, other=0.0)
     values = tl.load(x + start + places, mask=inside, other=0.0).to(tl.float32)
     if HAS_BIAS:
-        values += _row(biases, row, channels, known, n_channels)[None, :]
+        values += _row(biases, row, bias_stride, channels, known)[None, :]
     normal = tl.where(inside, (values - mean[None, :]) * inverse[None, :], 0.0)
     slopes = tl.load(dy + start + places, mask=inside, other=0.0).to(tl.float32)
     slopes = tl.where(normal * scale[None, :] + shift[None, :] > 0.0, slopes, 0.0)
     sums, products = tl.sum(slopes, axis=0), tl.sum(slopes * normal, axis=0)
-    count = n_pixels * group_size
-    level, tilt = tl.sum(sums * scale) / count, tl.sum(products * scale) / count
-    slopes = (slopes * scale[None, :] - level - normal * tilt) * inverse[None, :]
+    level = _mean(sums * scale, n_pixels, group_size, BLOCK_C)
+    tilt = _mean(products * scale, n_pixels, group_size, BLOCK_C)
+    slopes = (slopes * scale[None, :] - level[None, :] - normal * tilt[None, :]) * inverse[None, :]
     slopes = tl.where(inside, slopes, 0.0)
     tl.store(dx + start + places, slopes.to(dx.dtype.element_ty), mask=inside)
     place = shares + n * 3 * n_channels + channels
@@ -90,17 +98,31 @@ def _backward(
     tl.store(place + 2 * n_channels, sums, mask=known)
 
 
-def _blocks(x: Tensor, n_groups: int) -> tuple[int, int, int]:
-    """Returns the padded number of pixels and of channels in a group, and how many warps."""
+def _own_channels(x: Tensor, n_groups: int) -> int:
+    """Returns how many channels a program has: whole groups of them, at least one."""
+    group_size = x.shape[1] // n_groups
     pixels = triton.next_power_of_2(x.shape[2] * x.shape[3])
-    channels = triton.next_power_of_2(x.shape[1] // n_groups)
+    most = min(MOST_CHANNELS, MOST_NUMBERS // pixels)
+    fitting = [k for k in range(1, n_groups + 1) if not n_groups % k and k * group_size <= most]
+    return max(fitting, default=1) * group_size
+
+
+def _blocks(x: Tensor, n_own: int) -> tuple[int, int, int]:
+    """Returns the padded number of pixels and of a program's channels, and how many warps."""
+    pixels = triton.next_power_of_2(x.shape[2] * x.shape[3])
+    channels = triton.next_power_of_2(n_own)
     return pixels, channels, max(1, min(16, pixels * channels // 512))
 
 
 def is_small(x: Tensor, n_groups: int) -> bool:
     """Tells whether a program can hold a group of an image."""
-    pixels, channels, _ = _blocks(x, n_groups)
+    pixels, channels, _ = _blocks(x, x.shape[1] // n_groups)
     return pixels * channels <= MOST_NUMBERS
+
+
+def _in_rows(table: Tensor) -> Tensor:
+    """Returns a table whose rows have no gaps; between them there may be any."""
+    return table if table.stride(1) == 1 else table.contiguous()
 
 
 def forward(
@@ -108,12 +130,16 @@ def forward(
 ) -> tuple[Tensor, Tensor]:
     """Returns the output, and statistics ``[N, 3, C]`` for the backward pass."""
     n, n_channels, height, width = x.shape
-    pixels, channels, n_warps = _blocks(x, n_groups)
+    n_own = _own_channels(x, n_groups)
+    *blocks, n_warps = _blocks(x, n_own)
     y = torch.empty_like(x)
     statistics = x.new_empty(n, 3, n_channels, dtype=torch.float32)
-    _forward[(n_groups, n)](
-        x, bias, scale, shift, y, statistics, n // len(scale), height * width, n_channels,
-        n_channels // n_groups, epsilon, bias is not None, pixels, channels, num_warps=n_warps,
+    scale, shift = _in_rows(scale), _in_rows(shift)
+    bias = None if bias is None else _in_rows(bias)
+    _forward[(n_channels // n_own, n)](
+        x, bias, scale, shift, y, statistics, 0 if bias is None else bias.stride(0),
+        scale.stride(0), shift.stride(0), n // len(scale), height * width, n_channels, n_own,
+        n_channels // n_groups, epsilon, bias is not None, *blocks, num_warps=n_warps,
     )  # fmt: skip
     return y, statistics
 
@@ -129,10 +155,14 @@ def backward(
 ) -> tuple[Tensor, Tensor]:
     """Returns the gradients of the images and each image's share of the parameters'."""
     n, n_channels, height, width = x.shape
-    pixels, channels, n_warps = _blocks(x, n_groups)
+    n_own = _own_channels(x, n_groups)
+    *blocks, n_warps = _blocks(x, n_own)
     dx, shares = torch.empty_like(x), torch.empty_like(statistics)
-    _backward[(n_groups, n)](
-        dy, x, bias, scale, shift, statistics, dx, shares, n // len(scale), height * width,
-        n_channels, n_channels // n_groups, bias is not None, pixels, channels, num_warps=n_warps,
+    scale, shift = _in_rows(scale), _in_rows(shift)
+    bias = None if bias is None else _in_rows(bias)
+    _backward[(n_channels // n_own, n)](
+        dy, x, bias, scale, shift, statistics, dx, shares, 0 if bias is None else bias.stride(0),
+        scale.stride(0), shift.stride(0), n // len(scale), height * width, n_channels, n_own,
+        n_channels // n_groups, bias is not None, *blocks, num_warps=n_warps,
     )  # fmt: skip
     return dx, shares

@@ -1,0 +1,222 @@
+"""Convolutions of few channels in Triton: products with patches that are never laid out.
+
+Images lie in memory as ``[N, H, W, C]``. Each row of kernels, ``[O, h, w, C]`` in memory, serves
+the next ``N / K`` images, so that the runs of a program are one launch. Sums are added in a fixed
+order, so the same input gives the same bits each time.
+"""
+
+from typing import NamedTuple
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+PIXELS_AT_ONCE = 64
+MOST_OUTPUTS_AT_ONCE = 64
+NUMBERS_AT_ONCE = 32  # of a patch
+PIXELS_OF_A_SHARE = 256  # of a kernel's gradient, which is added up in shares
+MOST_SHARES = 64
+LEAST = 16  # numbers on a side of a product
+
+
+class Window(NamedTuple):
+    """How a kernel goes over an image: its steps, the pixels before the image, and what is left."""
+
+    stride: int
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+@triton.jit
+def _patches(
+    x, pixels, numbers, n_pixels, height, width, new_height, new_width, top, left,
+    STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
+):  # fmt: skip
+    """Returns numbers of the patches under output pixels, ``[P, K]``, with 0 around the images."""
+    image, place = pixels // (new_height * new_width), pixels % (new_height * new_width)
+    tap = numbers // C
+    ys = ((place // new_width) * STRIDE - top)[:, None] + (tap // KW)[None, :]
+    xs = ((place % new_width) * STRIDE - left)[:, None] + (tap % KW)[None, :]
+    inside = (ys >= 0) & (ys < height) & (xs >= 0) & (xs < width)
+    inside &= (pixels < n_pixels)[:, None] & (tap < KH * KW)[None, :]
+    places = ((image[:, None] * height + ys) * width + xs) * C + (numbers % C)[None, :]
+    return tl.load(x + places, mask=inside, other=0.0)
+
+
+@triton.jit
+def _convolve(
+    x, weights, y, weights_stride, per_row, height, width, new_height, new_width, top, left,
+    n_outputs, STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_K: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Writes a tile of output pixels of one row's images."""
+    row = tl.program_id(1).to(tl.int64)
+    n_pixels = per_row * new_height * new_width
+    pixels = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
+    outputs = tl.program_id(2) * BLOCK_O + tl.arange(0, BLOCK_O)
+    own_x = x + row * per_row * height * width * C
+    own_weights = weights + row * weights_stride
+    total = tl.zeros([BLOCK_P, BLOCK_O], tl.float32)
+    for start in range(0, KH * KW * C, BLOCK_K):
+        numbers = start + tl.arange(0, BLOCK_K)
+        patches = _patches(
+            own_x, pixels, numbers, n_pixels, height, width, new_height, new_width, top, left,
+            STRIDE, C, KH, KW,
+        )  # fmt: skip
+        known = (numbers < KH * KW * C)[:, None] & (outputs < n_outputs)[None, :]
+        places = outputs[None, :] * (KH * KW * C) + numbers[:, None]
+        kernels = tl.load(own_weights + places, mask=known, other=0.0)
+        total = tl.dot(patches, kernels, total, input_precision=PRECISION)
+    known = (pixels < n_pixels)[:, None] & (outputs < n_outputs)[None, :]
+    places = pixels[:, None] * n_outputs + outputs[None, :]
+    own_y = y + row * n_pixels * n_outputs
+    tl.store(own_y + places, total.to(y.dtype.element_ty), mask=known)
+
+
+@triton.jit
+def _image_slopes(
+    dy, weights, dx, weights_stride, per_row, height, width, new_height, new_width, top, left,
+    n_outputs, STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_C: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Writes the gradient of a tile of pixels that one in ``STRIDE`` kernel rows and columns meet.
+
+    Pixels are taken by their remainder, so that no product is with places between two steps.
+    """
+    row = tl.program_id(1).to(tl.int64)
+    first_y, first_x = tl.program_id(2) // STRIDE, tl.program_id(2) % STRIDE  # of kernel places
+    some_height, some_width = tl.cdiv(height, STRIDE), tl.cdiv(width, STRIDE)
+    pixels = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
+    image, place = pixels // (some_height * some_width), pixels % (some_height * some_width)
+    ys = (first_y + STRIDE * KH - top) % STRIDE + (place // some_width) * STRIDE
+    xs = (first_x + STRIDE * KW - left) % STRIDE + (place % some_width) * STRIDE
+    inside = (image < per_row) & (ys < height) & (xs < width)
+    channels, outputs = tl.arange(0, BLOCK_C), tl.arange(0, BLOCK_O)
+    own_dy = dy + row * per_row * new_height * new_width * n_outputs
+    own_weights = weights + row * weights_stride
+    total = tl.zeros([BLOCK_P, BLOCK_C], tl.float32)
+    for ky in range(first_y, KH, STRIDE):
+        for kx in range(first_x, KW, STRIDE):
+            new_y, new_x = (ys + top - ky) // STRIDE, (xs + left - kx) // STRIDE
+            met = inside & (ys + top >= ky) & (new_y < new_height)
+            met &= (xs + left >= kx) & (new_x < new_width)
+            spots = ((image * new_height + new_y) * new_width + new_x) * n_outputs
+            taps = (ky * KW + kx) * C + channels
+            for start in range(0, n_outputs, BLOCK_O):
+                some = start + outputs
+                known = met[:, None] & (some < n_outputs)[None, :]
+                slopes = tl.load(own_dy + spots[:, None] + some[None, :], mask=known, other=0.0)
+                known = (some < n_outputs)[:, None] & (channels < C)[None, :]
+                places = some[:, None] * (KH * KW * C) + taps[None, :]
+                kernels = tl.load(own_weights + places, mask=known, other=0.0)
+                total = tl.dot(slopes, kernels, total, input_precision=PRECISION)
+    places = ((image * height + ys) * width + xs)[:, None] * C + channels[None, :]
+    own_dx = dx + row * per_row * height * width * C
+    known = inside[:, None] & (channels < C)[None, :]
+    tl.store(own_dx + places, total.to(dx.dtype.element_ty), mask=known)
+
+
+@triton.jit
+def _kernel_shares(
+    x, dy, shares, per_row, height, width, new_height, new_width, top, left, n_outputs, share,
+    STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_K: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """Writes what some output pixels of one row's images add to the gradient of its kernels."""
+    row = tl.program_id(1).to(tl.int64)
+    n_parts = tl.cdiv(KH * KW * C, BLOCK_K)
+    numbers = (tl.program_id(2) % n_parts) * BLOCK_K + tl.arange(0, BLOCK_K)
+    outputs = (tl.program_id(2) // n_parts) * BLOCK_O + tl.arange(0, BLOCK_O)
+    n_pixels = per_row * new_height * new_width
+    own_x = x + row * per_row * height * width * C
+    own_dy = dy + row * n_pixels * n_outputs
+    total = tl.zeros([BLOCK_O, BLOCK_K], tl.float32)
+    first = tl.program_id(0) * share
+    for start in range(first, tl.minimum(first + share, n_pixels), BLOCK_P):
+        pixels = start + tl.arange(0, BLOCK_P)
+        patches = _patches(
+            own_x, pixels, numbers, n_pixels, height, width, new_height, new_width, top, left,
+            STRIDE, C, KH, KW,
+        )  # fmt: skip
+        known = (outputs < n_outputs)[:, None] & (pixels < n_pixels)[None, :]
+        places = pixels[None, :] * n_outputs + outputs[:, None]
+        slopes = tl.load(own_dy + places, mask=known, other=0.0)
+        total = tl.dot(slopes, patches, total, input_precision=PRECISION)
+    own = shares + (row * tl.num_programs(0) + tl.program_id(0)) * n_outputs * (KH * KW * C)
+    known = (outputs < n_outputs)[:, None] & (numbers < KH * KW * C)[None, :]
+    tl.store(own + outputs[:, None] * (KH * KW * C) + numbers[None, :], total, mask=known)
+
+
+def _rows(weight: Tensor) -> Tensor:
+    """Returns kernels ``[K, O, C, h, w]`` as rows of numbers, without a copy if they lie so."""
+    rows = weight.permute(0, 1, 3, 4, 2).flatten(1)
+    return rows if rows.stride(1) == 1 else rows.contiguous()
+
+
+def _precision() -> str:
+    return "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
+
+
+def _at_once(n: int) -> int:
+    padded: int = triton.next_power_of_2(n)
+    return max(LEAST, min(MOST_OUTPUTS_AT_ONCE, padded))
+
+
+def _last(x: Tensor) -> Tensor:
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def convolve(x: Tensor, weight: Tensor, window: Window) -> Tensor:
+    """Returns images ``[N, C, H, W]`` convolved with kernels ``[K, O, C, h, w]``."""
+    n, n_channels, height, width = x.shape
+    n_rows, n_outputs, _, *kernel = weight.shape
+    rows, block_o = _rows(weight), _at_once(n_outputs)
+    y = torch.empty(
+        (n, n_outputs, window.height, window.width), dtype=x.dtype, device=x.device,
+        memory_format=torch.channels_last,
+    )  # fmt: skip
+    n_tiles = triton.cdiv(n // n_rows * window.height * window.width, PIXELS_AT_ONCE)
+    _convolve[(n_tiles, n_rows, triton.cdiv(n_outputs, block_o))](
+        _last(x), rows, y, rows.stride(0), n // n_rows, height, width, window.height, window.width,
+        window.top, window.left, n_outputs, window.stride, n_channels, *kernel,
+        PIXELS_AT_ONCE, block_o, NUMBERS_AT_ONCE, _precision(),
+    )  # fmt: skip
+    return y
+
+
+def image_slopes(dy: Tensor, weight: Tensor, shape: torch.Size, window: Window) -> Tensor:
+    """Returns the gradient of the images, of ``shape``."""
+    n, n_channels, height, width = shape
+    n_rows, n_outputs, _, *kernel = weight.shape
+    rows = _rows(weight)
+    dx = torch.empty(
+        shape, dtype=dy.dtype, device=dy.device, memory_format=torch.channels_last
+    )  # fmt: skip
+    n_pixels = n // n_rows * triton.cdiv(height, window.stride) * triton.cdiv(width, window.stride)
+    _image_slopes[(triton.cdiv(n_pixels, PIXELS_AT_ONCE), n_rows, window.stride**2)](
+        _last(dy), rows, dx, rows.stride(0), n // n_rows, height, width, window.height,
+        window.width, window.top, window.left, n_outputs, window.stride, n_channels, *kernel,
+        PIXELS_AT_ONCE, _at_once(n_outputs), _at_once(n_channels), _precision(),
+    )  # fmt: skip
+    return dx
+
+
+def kernel_slopes(dy: Tensor, x: Tensor, weight: Tensor, window: Window) -> Tensor:
+    """Returns the gradient of the kernels."""
+    n, n_channels, height, width = x.shape
+    n_rows, n_outputs, _, *kernel = weight.shape
+    n_pixels = n // n_rows * window.height * window.width
+    n_shares = max(1, min(MOST_SHARES, n_pixels // PIXELS_OF_A_SHARE))
+    share = PIXELS_AT_ONCE * triton.cdiv(n_pixels, PIXELS_AT_ONCE * n_shares)
+    shares = dy.new_empty(n_rows, n_shares, n_outputs, *kernel, n_channels, dtype=torch.float32)
+    block_o, block_k = _at_once(n_outputs), 2 * NUMBERS_AT_ONCE
+    n_parts = triton.cdiv(shares[0, 0, 0].numel(), block_k)
+    _kernel_shares[(n_shares, n_rows, n_parts * triton.cdiv(n_outputs, block_o))](
+        _last(x), _last(dy), shares, n // n_rows, height, width, window.height, window.width,
+        window.top, window.left, n_outputs, share, window.stride, n_channels, *kernel,
+        PIXELS_AT_ONCE, block_o, block_k, _precision(),
+    )  # fmt: skip
+    return shares.sum(dim=1).to(weight.dtype).movedim(-1, 2)
