@@ -36,15 +36,15 @@ def same_convolution(
     x: Tensor, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...]
 ) -> Tensor:
     """Returns ``x`` convolved with kernels ``[O, I, h, w]`` under "same" padding."""
+    sides = zip(x.shape[-2:], weight.shape[-2:], stride, strict=True)
+    (top, bottom), (left, right) = (same_padding(*side) for side in sides)
+    if bias is None and stride[0] == stride[1] and can_convolve(x, weight):
+        height, width = (-(-side // stride[0]) for side in x.shape[-2:])
+        return few_channels(x, weight, stride[0], (top, left), (height, width))
     if weight.shape[-2:] == (1, 1) and weight.shape[1] < 8 and tuple(stride) == (1, 1):
         # Libraries are slow where channels are few; per pixel this is a product.
         pixels = F.linear(x.movedim(-3, -1), weight.flatten(1), bias)
         return pixels.movedim(-1, -3)
-    sides = zip(x.shape[-2:], weight.shape[-2:], stride, strict=True)
-    (top, bottom), (left, right) = (same_padding(*side) for side in sides)
-    if bias is None and stride[0] == stride[1] and can_convolve(x, weight):
-        size = tuple(-(-side // step) for side, step in zip(x.shape[-2:], stride, strict=True))
-        return few_channels(x, weight, stride[0], (top, left), (size[0], size[1]))
     if (top, left) == (bottom, right):
         return F.conv2d(x, weight, bias, stride, (top, left))
     return F.conv2d(F.pad(x, (left, right, top, bottom)), weight, bias, stride)

@@ -27,6 +27,7 @@ from allotment.network.allocation import _gumbel
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = torch.device("cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu")
+torch.backends.cudnn.allow_tf32 = False  # which torch allows unless it is told otherwise
 
 pytestmark = mark.skipif(
     not has_triton() or not (INTERPRETED or torch.cuda.is_available()),
@@ -210,7 +211,7 @@ def test_convolutions_of_few_channels(
 
 # More pixels than one share of a kernel's gradient, and more outputs than fit at once.
 @mark.parametrize("n_outputs", [8, 70])
-@mark.parametrize("n_channels", [8, 12, 16])
+@mark.parametrize("n_channels", [3, 12, 16])
 def test_convolutions_in_several_parts(
     n_outputs: int, n_channels: int, dot_dtype: torch.dtype, assert_same: BothWays
 ) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 CHANNELS = range(8, 257)  # fewer gain nothing; a kernel holds a square table of them
+TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
 _plain: ContextVar[bool] = ContextVar("_plain", default=False)
@@ -42,5 +43,4 @@ def has_triton() -> bool:
 
 def can_fuse(x: Tensor) -> bool:
     """Tells whether a kernel can take images ``[B, C, H, W]``; under `vmap` as well."""
-    is_known = x.dtype in (torch.float32, torch.bfloat16, torch.float16)
-    return x.ndim == 4 and is_known and x.shape[1] in CHANNELS and kernels_run_on(x)
+    return x.ndim == 4 and x.dtype in TYPES and x.shape[1] in CHANNELS and kernels_run_on(x)

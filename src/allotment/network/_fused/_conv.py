@@ -5,17 +5,19 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._available import can_fuse
+from ._available import TYPES, kernels_run_on
 from ._folding import fold, unfold
 
 # Of the input. Libraries are slow where channels are few, above all when a batch over runs makes
-# each run a group of channels; with more channels theirs are the fastest there are.
-FEW = 16
+# each run a group of channels; with more channels theirs are the fastest there are. With a single
+# one there is too little to add up.
+FEW = range(2, 17)
 
 
 def can_convolve(x: Tensor, weight: Tensor) -> bool:
     """Tells whether a kernel can convolve images ``[B, C, H, W]``; under `vmap` as well."""
-    return can_fuse(x) and weight.shape[1] <= FEW and weight.dtype != torch.float64
+    is_known = x.dtype in TYPES and weight.dtype in TYPES
+    return x.ndim == 4 and is_known and weight.shape[1] in FEW and kernels_run_on(x)
 
 
 def few_channels(

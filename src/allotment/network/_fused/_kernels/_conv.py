@@ -12,6 +12,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ._add import add_up
+
 PIXELS_AT_ONCE = 64
 MOST_OUTPUTS_AT_ONCE = 64
 NUMBERS_AT_ONCE = 32  # of a patch
@@ -79,43 +81,49 @@ def _convolve(
 @triton.jit
 def _image_slopes(
     dy, weights, dx, weights_stride, per_row, height, width, new_height, new_width, top, left,
-    n_outputs, STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
-    BLOCK_P: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_C: tl.constexpr, PRECISION: tl.constexpr,
+    n_outputs, n_ys, n_xs, STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr,
+    KW: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_N: tl.constexpr,
+    PRECISION: tl.constexpr,
 ):  # fmt: skip
-    """Writes the gradient of a tile of pixels that one in ``STRIDE`` kernel rows and columns meet.
+    """Writes the gradient of a tile of squares of ``STRIDE`` by ``STRIDE`` pixels.
 
-    Pixels are taken by their remainder, so that no product is with places between two steps.
+    The pixels of a square meet the same outputs, each under other places of the kernel: together
+    they are the columns of one product, and an output is read once for all of them.
     """
     row = tl.program_id(1).to(tl.int64)
-    first_y, first_x = tl.program_id(2) // STRIDE, tl.program_id(2) % STRIDE  # of kernel places
-    some_height, some_width = tl.cdiv(height, STRIDE), tl.cdiv(width, STRIDE)
-    pixels = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
-    image, place = pixels // (some_height * some_width), pixels % (some_height * some_width)
-    ys = (first_y + STRIDE * KH - top) % STRIDE + (place // some_width) * STRIDE
-    xs = (first_x + STRIDE * KW - left) % STRIDE + (place % some_width) * STRIDE
-    inside = (image < per_row) & (ys < height) & (xs < width)
-    channels, outputs = tl.arange(0, BLOCK_C), tl.arange(0, BLOCK_O)
+    squares = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
+    image, place = squares // (n_ys * n_xs), squares % (n_ys * n_xs)
+    square_y, square_x = place // n_xs, place % n_xs
+    inner = tl.arange(0, BLOCK_N)
+    channels, phase = inner % C, inner // C
+    inner_y, inner_x = phase // STRIDE, phase % STRIDE
+    outputs = tl.arange(0, BLOCK_O)
     own_dy = dy + row * per_row * new_height * new_width * n_outputs
     own_weights = weights + row * weights_stride
-    total = tl.zeros([BLOCK_P, BLOCK_C], tl.float32)
-    for ky in range(first_y, KH, STRIDE):
-        for kx in range(first_x, KW, STRIDE):
-            new_y, new_x = (ys + top - ky) // STRIDE, (xs + left - kx) // STRIDE
-            met = inside & (ys + top >= ky) & (new_y < new_height)
-            met &= (xs + left >= kx) & (new_x < new_width)
+    total = tl.zeros([BLOCK_P, BLOCK_N], tl.float32)
+    for back_y in range((KH + STRIDE - 1) // STRIDE):
+        for back_x in range((KW + STRIDE - 1) // STRIDE):
+            new_y, new_x = square_y - back_y, square_x - back_x
+            met = (image < per_row) & (new_y >= 0) & (new_y < new_height)
+            met &= (new_x >= 0) & (new_x < new_width)
             spots = ((image * new_height + new_y) * new_width + new_x) * n_outputs
-            taps = (ky * KW + kx) * C + channels
+            kernel_y, kernel_x = inner_y + STRIDE * back_y, inner_x + STRIDE * back_x
+            is_place = (phase < STRIDE * STRIDE) & (kernel_y < KH) & (kernel_x < KW)
+            taps = (kernel_y * KW + kernel_x) * C + channels
             for start in range(0, n_outputs, BLOCK_O):
                 some = start + outputs
                 known = met[:, None] & (some < n_outputs)[None, :]
                 slopes = tl.load(own_dy + spots[:, None] + some[None, :], mask=known, other=0.0)
-                known = (some < n_outputs)[:, None] & (channels < C)[None, :]
+                known = (some < n_outputs)[:, None] & is_place[None, :]
                 places = some[:, None] * (KH * KW * C) + taps[None, :]
                 kernels = tl.load(own_weights + places, mask=known, other=0.0)
                 total = tl.dot(slopes, kernels, total, input_precision=PRECISION)
-    places = ((image * height + ys) * width + xs)[:, None] * C + channels[None, :]
+    ys = (square_y * STRIDE - top)[:, None] + inner_y[None, :]
+    xs = (square_x * STRIDE - left)[:, None] + inner_x[None, :]
+    known = (image < per_row)[:, None] & (phase < STRIDE * STRIDE)[None, :]
+    known &= (ys >= 0) & (ys < height) & (xs >= 0) & (xs < width)
+    places = ((image[:, None] * height + ys) * width + xs) * C + channels[None, :]
     own_dx = dx + row * per_row * height * width * C
-    known = inside[:, None] & (channels < C)[None, :]
     tl.store(own_dx + places, total.to(dx.dtype.element_ty), mask=known)
 
 
@@ -195,11 +203,14 @@ def image_slopes(dy: Tensor, weight: Tensor, shape: torch.Size, window: Window) 
     dx = torch.empty(
         shape, dtype=dy.dtype, device=dy.device, memory_format=torch.channels_last
     )  # fmt: skip
-    n_pixels = n // n_rows * triton.cdiv(height, window.stride) * triton.cdiv(width, window.stride)
-    _image_slopes[(triton.cdiv(n_pixels, PIXELS_AT_ONCE), n_rows, window.stride**2)](
+    # Squares of pixels that meet the same outputs, counted from the first that any kernel meets.
+    n_ys = (height - 1 + window.top) // window.stride + 1
+    n_xs = (width - 1 + window.left) // window.stride + 1
+    block_n = max(LEAST, triton.next_power_of_2(window.stride**2 * n_channels))
+    _image_slopes[(triton.cdiv(n // n_rows * n_ys * n_xs, PIXELS_AT_ONCE), n_rows)](
         _last(dy), rows, dx, rows.stride(0), n // n_rows, height, width, window.height,
-        window.width, window.top, window.left, n_outputs, window.stride, n_channels, *kernel,
-        PIXELS_AT_ONCE, _at_once(n_outputs), _at_once(n_channels), _precision(),
+        window.width, window.top, window.left, n_outputs, n_ys, n_xs, window.stride, n_channels,
+        *kernel, PIXELS_AT_ONCE, _at_once(n_outputs), block_n, _precision(),
     )  # fmt: skip
     return dx
 
@@ -219,4 +230,4 @@ def kernel_slopes(dy: Tensor, x: Tensor, weight: Tensor, window: Window) -> Tens
         window.top, window.left, n_outputs, share, window.stride, n_channels, *kernel,
         PIXELS_AT_ONCE, block_o, block_k, _precision(),
     )  # fmt: skip
-    return shares.sum(dim=1).to(weight.dtype).movedim(-1, 2)
+    return add_up(shares).to(weight.dtype).movedim(-1, 2)

@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ._add import add_up
+
 MOST_NUMBERS = 1_024  # at once
 MOST_TILES = 64  # of an image
 
@@ -134,5 +136,5 @@ def add_weighted_backward(
         dy, *xs, weights.contiguous(), dx, products, n // n_rows, size, dy.shape[1],
         xs[0].numel(), tile, len(groups), n_weights // len(groups), block,
     )  # fmt: skip
-    dweights = products.view(n_rows, -1, n_weights).sum(dim=1).to(weights.dtype)
+    dweights = add_up(products.view(n_rows, -1, n_weights)).to(weights.dtype)
     return dweights, dx.permute(0, 1, 4, 2, 3).unbind(0)

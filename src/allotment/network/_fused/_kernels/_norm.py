@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from . import _large_norm, _small_norm
+from ._add import add_up
 
 
 def normalise(
@@ -29,4 +30,4 @@ def normalise_backward(
     backward = (_small_norm if _small_norm.is_small(x, n_groups) else _large_norm).backward
     dy, x = (images.contiguous(memory_format=torch.channels_last) for images in (dy, x))
     dx, shares = backward(dy, x, bias, scale, shift, statistics, n_groups)
-    return dx, shares.view(len(scale), -1, *shares.shape[1:]).sum(dim=1)
+    return dx, add_up(shares.view(len(scale), -1, *shares.shape[1:]))
