@@ -12,6 +12,7 @@ from ._forms import layout_of, some_targets
 from ._run import Run
 from ._settings import ROUNDS_PER_BLOCK
 from ._store import Store
+from ._threads import one_thread
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,9 @@ class BlockMaker:
         """Returns block ``number`` of all runs; it is overwritten by the next one."""
         block = self._block = self._block or self._empty()
         # Not on threads: with two cores they cost the step's own threads more than they save.
-        for r in range(len(self._runs)):
-            self._fill(block, r, number)
+        with one_thread():
+            for r in range(len(self._runs)):
+                self._fill(block, r, number)
         return block
 
     def _empty(self) -> Block:

@@ -27,7 +27,6 @@ from allotment.network.allocation import _gumbel
 
 INTERPRETED = os.environ.get("TRITON_INTERPRET") == "1"
 DEVICE = torch.device("cuda" if torch.cuda.is_available() and not INTERPRETED else "cpu")
-torch.backends.cudnn.allow_tf32 = False  # which torch allows unless it is told otherwise
 
 pytestmark = mark.skipif(
     not has_triton() or not (INTERPRETED or torch.cuda.is_available()),
@@ -58,6 +57,9 @@ def dot_dtype(dtype: torch.dtype) -> torch.dtype:
 @fixture
 def choose(monkeypatch: MonkeyPatch) -> Callable[[bool], None]:
     """Has the operations use the kernels, or leave them, whatever the device."""
+
+    # Torch allows shorter products in convolutions unless it is told otherwise.
+    monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
     def choice(fused: bool) -> None:
         for module in (_mix, _norm, _pool):
