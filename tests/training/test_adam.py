@@ -9,38 +9,50 @@ from torch.testing import assert_close
 
 from allotment.training._adam import LEAST_NUMBERS, N_PIECES, FlatAdam
 
-# Fewer numbers than a piece has at least, some pieces, and more than pieces of that size hold.
+# Of a group: fewer numbers than a piece has at least, unequally many pieces, and more pieces of the
+# least size than there may be.
 SHAPES = [
     param([(3, 7)], id="small"),
-    param([(3, 5), (2, 3 * LEAST_NUMBERS + 1)], id="unequal"),
+    param([(3, 5), (2, 3 * LEAST_NUMBERS + 1), (2, 3)], id="unequal"),
     param([(2, N_PIECES * LEAST_NUMBERS), (1, 9)], id="large"),
 ]
 
 
 def groups(flats: list[Tensor], rate: float | Tensor) -> list[dict[str, Any]]:
-    decays = [0.1 * (number == 0) for number in range(len(flats))]
+    """Returns the tensors as one group, and one more group beside it."""
     return [
-        {"params": [flat], "lr": rate, "weight_decay": decay}
-        for flat, decay in zip(flats, decays, strict=True)
-    ] + [{"params": [torch.ones(2, 3), torch.zeros(4)], "lr": rate}]
+        {"params": [flat.clone() for flat in flats], "lr": rate, "weight_decay": 0.1},
+        {"params": [torch.ones(2, 3)], "lr": 2 * rate},
+    ]
 
 
 @mark.parametrize("shapes", SHAPES)
 @mark.parametrize("rate", [0.01, torch.tensor(0.01)], ids=["number", "tensor"])
 def test_steps_in_pieces_are_steps(shapes: list[tuple[int, int]], rate: float | Tensor) -> None:
     flats = [torch.randn(shape) for shape in shapes]
-    both = [groups([flat.clone() for flat in flats], rate) for _ in range(2)]
-    ours = FlatAdam(both[0], fused=True)
-    plain = torch.optim.Adam(both[1], fused=True)
-    for _ in range(4):
-        for a, b in zip(ours.param_groups, plain.param_groups, strict=True):
-            for flat, same in zip(a["params"], b["params"], strict=True):
+    ours = FlatAdam(groups(flats, rate), fused=True)
+    plain = torch.optim.Adam(groups(flats, rate), fused=True)
+    for step in range(4):
+        for own, same in zip(ours.param_groups, plain.param_groups, strict=True):
+            for number, (flat, other) in enumerate(zip(own["params"], same["params"], strict=True)):
                 flat.grad = torch.randn_like(flat)
-                same.grad = flat.grad.clone()
-            ours.step_in_pieces(a)
+                other.grad = flat.grad.clone()
+                if step == 1:  # tensors at different steps, each with pieces of its own
+                    for optimizer, tensor in ((ours, flat), (plain, other)):
+                        optimizer.state[tensor]["step"] += 10 * number
+            ours.step_in_pieces(own)
         plain.step()
-    for a, b in zip(ours.param_groups, plain.param_groups, strict=True):
-        for flat, same in zip(a["params"], b["params"], strict=True):
-            assert_close(flat, same)
-            assert_close(ours.state[flat], plain.state[same])
-            assert float(ours.state[flat]["step"]) == 4.0
+    for own, same in zip(ours.param_groups, plain.param_groups, strict=True):
+        for flat, other in zip(own["params"], same["params"], strict=True):
+            assert_close(flat, other)
+            assert_close(ours.state[flat], plain.state[other])
+
+
+def test_on_a_cpu_a_step_is_torchs_own() -> None:
+    both = [torch.ones(2, 5000) for _ in range(2)]
+    for flat in both:
+        flat.grad = torch.linspace(-1, 1, 10_000).view(2, 5000)
+    FlatAdam([{"params": both[:1]}], fused=True).step()
+    torch.optim.Adam([{"params": both[1:]}], fused=True).step()
+    assert torch.equal(*both)
+    assert not torch.equal(both[0], torch.ones(2, 5000))

@@ -44,6 +44,7 @@ from ._same_padding import SameAvgPool2d as SameAvgPool2d
 from ._same_padding import SameConv2d as SameConv2d
 from ._same_padding import SameMaxPool2d as SameMaxPool2d
 from ._side_by_side import cuda_streams as cuda_streams
+from ._side_by_side import keep_for_capture as keep_for_capture
 from ._side_by_side import side_by_side as side_by_side
 from .allocation import Allocation as Allocation
 from .allocation import FixedMatrix as FixedMatrix

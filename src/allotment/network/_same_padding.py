@@ -7,7 +7,7 @@ the rule of the library the authors used; torch's own padding is the same on bot
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ._fused import can_convolve, few_channels, pool3x3
+from ._fused import Window, can_convolve, few_channels, pool3x3
 
 
 def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
@@ -38,9 +38,9 @@ def same_convolution(
     """Returns ``x`` convolved with kernels ``[O, I, h, w]`` under "same" padding."""
     sides = zip(x.shape[-2:], weight.shape[-2:], stride, strict=True)
     (top, bottom), (left, right) = (same_padding(*side) for side in sides)
-    if bias is None and stride[0] == stride[1] and can_convolve(x, weight):
+    if bias is None and stride[0] == stride[1] and can_convolve(x, weight, stride[0]):
         height, width = (-(-side // stride[0]) for side in x.shape[-2:])
-        return few_channels(x, weight, stride[0], (top, left), (height, width))
+        return few_channels(x, weight, Window(stride[0], top, left, height, width))
     if weight.shape[-2:] == (1, 1) and weight.shape[1] < 8 and tuple(stride) == (1, 1):
         # Libraries are slow where channels are few; per pixel this is a product.
         pixels = F.linear(x.movedim(-3, -1), weight.flatten(1), bias)

@@ -4,7 +4,7 @@ A small operation leaves most of a GPU idle. In a captured graph, computations t
 each other share the device; outside of a capture the host is too slow for that to help.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -40,6 +40,16 @@ def cuda_streams() -> Iterator[None]:
         _read_elsewhere.reset(token)
 
 
+def keep_for_capture(tensors: Iterable[Tensor]) -> None:
+    """Keeps tensors until a capture with streams is over; does nothing outside of one.
+
+    For those made before streams part and read on several, such as weights in another precision.
+    """
+    kept = _read_elsewhere.get()
+    if kept is not None:
+        kept += [tensor.detach() for tensor in tensors]
+
+
 def side_by_side(calls: Sequence[Callable[[], Result]], shared: Sequence[Tensor]) -> list[Result]:
     """Returns what each call returns; within `cuda_streams` each has a stream of its own.
 
@@ -63,7 +73,7 @@ def side_by_side(calls: Sequence[Callable[[], Result]], shared: Sequence[Tensor]
             _free.reset(token)
     for index in range(len(calls)):
         main.wait_stream(_stream(free[index * share]))
-    kept += [tensor.detach() for tensor in (*shared, *_tensors(results))]
+    keep_for_capture((*shared, *_tensors(results)))
     return results
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-N_PIECES = 72  # of all tensors together; torch's kernel takes about half as many in a launch
+N_PIECES = 72  # of a group of tensors; torch's kernel takes about half as many in a launch
 LEAST_NUMBERS = 2_048  # of a piece
 
 
@@ -30,7 +30,8 @@ class FlatAdam(torch.optim.Adam):
     def step_in_pieces(self, group: dict[str, Any]) -> None:
         """Takes one step of one group of tensors."""
         flats: list[Tensor] = group["params"]
-        size = max(LEAST_NUMBERS, -(-sum(flat.numel() for flat in flats) // N_PIECES))
+        # Pieces of whole fours, which the kernel reads at once.
+        size = max(LEAST_NUMBERS, -(-sum(flat.numel() for flat in flats) // (4 * N_PIECES)) * 4)
         states = []
         for flat in flats:
             if not self.state[flat]:
@@ -43,7 +44,7 @@ class FlatAdam(torch.optim.Adam):
             assert flat.grad is not None
             for name, whole in {"weights": flat, "slopes": flat.grad, **state}.items():
                 if name != "step":
-                    pieces[name] += whole.flatten().split(size)
+                    pieces[name] += whole.view(-1).split(size)
             n_new = len(pieces["weights"]) - len(pieces["step"])
             pieces["step"] += [state["step"]] * n_new  # which the kernel only reads
         torch._fused_adam_(

@@ -50,7 +50,7 @@ class Augmentation:
 
     def _cropped(self, images: Tensor, draws: Tensor) -> Tensor:
         """Returns images ``[N, C, H, W]`` cut out at draws ``[N, 2]``, pixel by pixel."""
-        n, n_channels, height, width = images.shape
+        n_channels, height, width = images.shape[1:]
         most = 2 * self.crop
         # A draw just below 1 may be rounded up to the place after the last.
         offsets = (draws * (most + 1)).long().clamp_max(most)  # [N, 2]
@@ -58,7 +58,7 @@ class Augmentation:
         columns = offsets[:, 1:] + torch.arange(width, device=images.device)  # [N, W]
         padded = F.pad(images, [self.crop] * 4)
         places = rows.unsqueeze(2) * padded.shape[3] + columns.unsqueeze(1)  # [N, H, W]
-        spread = places.view(n, 1, -1).expand(n, n_channels, -1)
+        spread = places.flatten(1).unsqueeze(1).expand(-1, n_channels, -1)
         return padded.flatten(2).gather(2, spread).view(images.shape)
 
     def _warped(self, images: Tensor, draws: Tensor) -> Tensor:

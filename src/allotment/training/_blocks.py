@@ -1,6 +1,7 @@
 """The random draws and batches of a block of rounds, for several runs."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import torch
@@ -72,8 +73,9 @@ class BlockMaker:
     def make(self, number: int) -> Block:
         """Returns block ``number`` of all runs; it is overwritten by the next one."""
         block = self._block = self._block or self._empty()
-        # Not on threads: with two cores they cost the step's own threads more than they save.
-        with one_thread():
+        # Run after run: drawn side by side they cost a step's own threads more than they save.
+        # Samples that a task draws itself may have use for threads.
+        with nullcontext() if self._store is None else one_thread():
             for r in range(len(self._runs)):
                 self._fill(block, r, number)
         return block

@@ -11,17 +11,17 @@ from torch.func import functional_call, vmap
 from torch.utils.flop_counter import FlopCounterMode
 
 from .._checks import first_line
-from ..network import MultiTaskNetwork, Noise, side_by_side
+from ..network import MultiTaskNetwork, Noise, keep_for_capture, side_by_side
 from ._charges import Budgets, Charges
 from ._forms import Forms
 from ._precision import rounded, widened
 from ._python_state import PythonState
-from ._replicas import Replicas
+from ._replicas import Replicas, Within
 from ._run import Run
 
 # Runs whose pass has so many floating-point operations go side by side in place of being batched,
-# where each would be a group of one convolution. On a GPU, six runs of the clusters network (0.4
-# thousand million) took 0.8 of the time when batched. Omniglot's (130) were not tried so.
+# where each would be a group of one convolution. Convolutions by our own kernels do not count:
+# they take all runs in one launch. Omniglot's runs (130 thousand million) were not tried batched.
 LARGE = 1_000_000_000
 
 
@@ -35,25 +35,6 @@ class Batch(NamedTuple):
     inputs: Tensor  # [R, B, ...]
     targets: tuple[Tensor, ...]  # [R, B, ...] of every layout; the task's own counts
     noise: Noise  # [R, C] and [R, B, D]
-
-
-class _Forward(nn.Module):
-    """A network inside a module, so that its state has a prefix."""
-
-    def __init__(self, network: MultiTaskNetwork) -> None:
-        super().__init__()
-        self.network = network
-
-    def forward(self, x: Tensor, task: int | Tensor, noise: Noise) -> Tensor:
-        y: Tensor = self.network(x, task, noise=noise)
-        return y
-
-
-class _Gates(_Forward):
-    """The probabilities which penalties need, as a forward pass of the same state."""
-
-    def forward(self, task: int | Tensor | None) -> Tensor:  # type: ignore[override]
-        return self.network.probabilities(task)
 
 
 class Passes:
@@ -70,7 +51,7 @@ class Passes:
         self._charges = charges
         self._budgets = Budgets(*(values.to(replicas.device) for values in charges.budgets))
         self._scope = runs[0].settings.budget_scope
-        self._forward, self._gates = _Forward(replicas.network), _Gates(replicas.network)
+        self._within = Within(replicas.network)
         self._forms = Forms(runs, replicas.network, replicas.device)
         self._reason = _why_not_by_tensor(replicas.network) or self._forms.why_not_by_tensor()
         self.by_tensor = not self._reason  # whether a task is a tensor, or a Python number
@@ -83,7 +64,9 @@ class Passes:
         """Returns each run's losses and penalties, ``[R]`` each; ``[R, T]`` in a joint step."""
         one = self._tasks_of_one if self._is_joint else self._one
         if self.together:
-            arguments = (self._replicas.state("network.", learnt), *batch, self._budgets)
+            state = self._replicas.state("network.", learnt)
+            keep_for_capture(state.values())
+            arguments = (state, *batch, self._budgets)
             in_dims = (0, 0, 0, 0, _noise_dims(batch.noise), 0)
             passes: tuple[Tensor, Tensor] = vmap(one, in_dims=in_dims, randomness="different")(
                 *arguments
@@ -174,8 +157,11 @@ class Passes:
         if not self._charges.any:
             alone = loss()
             return alone, torch.zeros_like(alone)
+        penalty = partial(self._penalty, state, task, budgets)
+        if not self.together and self._replicas.n_runs > 1:
+            return loss(), penalty()  # the runs have the streams, and need them for their branches
         # Penalties are many small operations that need nothing of the pass.
-        both = side_by_side([loss, partial(self._penalty, state, task, budgets)], [])
+        both = side_by_side([loss, penalty], [])
         return both[0], both[1]
 
     def _loss(
@@ -187,18 +173,27 @@ class Passes:
         noise: Noise,
         run: int,
     ) -> Tensor:
-        x = rounded(x, self._replicas.precision)
-        outputs: Tensor = functional_call(self._forward, state, (x, task, noise))
+        def call(network: MultiTaskNetwork) -> Tensor:
+            y: Tensor = network(rounded(x, self._replicas.precision), task, noise=noise)
+            return y
+
+        outputs: Tensor = functional_call(self._within, state, (call,))
         return self._forms.loss(widened(outputs), y, task, run)
 
     def _penalty(self, state: dict[str, Tensor], task: int | Tensor, budgets: Budgets) -> Tensor:
         whose = None if self._scope == "global" else task
-        probabilities: Tensor = functional_call(self._gates, state, (whose,))
+
+        def call(network: MultiTaskNetwork) -> Tensor:
+            return network.probabilities(whose)
+
+        probabilities: Tensor = functional_call(self._within, state, (call,))
         return self._charges(probabilities, budgets, self._replicas.n_batches)
 
     def _apart(self, learnt: Sequence[Tensor], batch: Batch) -> list[tuple[Any, ...]]:
         """Returns the arguments of each run on its own."""
         states = self._replicas.states("network.", learnt)
+        for state in states:
+            keep_for_capture(state.values())
         tasks, x, y, noise = batch
         numbers = tasks.unbind(0) if self.by_tensor else tasks.tolist()
         return [

@@ -1,9 +1,10 @@
 """The parameters of several runs, laid out so that one operation serves them all."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from math import prod
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +19,8 @@ NORMALISATIONS = (
     nn.LayerNorm,
     nn.modules.batchnorm._NormBase,
 )
+Result = TypeVar("Result")
+
 GROUPS = ("weights", "scales", "biases", "logits", "frozen")
 
 
@@ -120,10 +123,13 @@ class Replicas:
     @torch.no_grad()
     def gates(self) -> tuple[Floats, Floats]:
         """Returns each run's probabilities and evaluation matrix, both ``[R, T, C]``."""
-        reader = _GateReader(self.network)
+        within = Within(self.network)
+
+        def both(network: MultiTaskNetwork) -> tuple[Tensor, Tensor]:
+            return network.probabilities(), network.matrix()
 
         def one(state: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
-            found: tuple[Tensor, Tensor] = functional_call(reader, state, ())
+            found: tuple[Tensor, Tensor] = functional_call(within, state, (both,))
             return found
 
         probabilities, matrices = vmap(one)(self.state("network."))
@@ -181,15 +187,18 @@ class Replicas:
         }
 
 
-class _GateReader(nn.Module):
-    """Reads a network's gates as a forward pass, the form that can be batched over runs."""
+class Within(nn.Module):
+    """A network inside a module: its state has a prefix, and any call of it is a forward pass.
+
+    That is the form in which a call can be batched over runs.
+    """
 
     def __init__(self, network: MultiTaskNetwork) -> None:
         super().__init__()
         self.network = network
 
-    def forward(self) -> tuple[Tensor, Tensor]:
-        return self.network.probabilities(), self.network.matrix()
+    def forward(self, call: Callable[[MultiTaskNetwork], Result]) -> Result:
+        return call(self.network)
 
 
 def _names_by_group(network: MultiTaskNetwork) -> dict[str, list[str]]:

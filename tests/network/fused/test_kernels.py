@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
-from pytest import MonkeyPatch, fixture, mark, param, skip
+from pytest import MonkeyPatch, fixture, mark, param, raises, skip
 from torch import Tensor
 from torch.func import functional_call, vmap
 from torch.testing import assert_close
@@ -65,7 +65,7 @@ def choose(monkeypatch: MonkeyPatch) -> Callable[[bool], None]:
         for module in (_mix, _norm, _pool):
             monkeypatch.setattr(module, "can_fuse", lambda x: fused)
         monkeypatch.setattr(_gumbel, "can_draw", lambda logits: fused)
-        monkeypatch.setattr(_same_padding, "can_convolve", lambda x, weight: fused)
+        monkeypatch.setattr(_same_padding, "can_convolve", lambda x, weight, stride: fused)
 
     return choice
 
@@ -105,7 +105,12 @@ def normed(x: Tensor, bias: Tensor | None, scale: Tensor, shift: Tensor) -> Tens
 
 
 # A group of a small image is one program's; a large image is cut into tiles.
-SMALL = {"odd": (3, 12, 5, 7), "one pixel": (1, 8, 1, 1), "even": (2, 48, 14, 14)}
+SMALL = {
+    "odd": (3, 12, 5, 7),
+    "one pixel": (1, 8, 1, 1),
+    "even": (2, 48, 14, 14),
+    "many channels": (2, 256, 1, 1),
+}
 LARGE = {"large and odd": (2, 12, 75, 61), "large": (1, 8, 105, 105)}
 
 
@@ -131,6 +136,13 @@ def test_norm_relu(
     x, bias, scale, shift = norm_arguments(shape, dtype)
     arguments = [x, bias if has_bias else None, scale, shift]
     assert_same(away_from_the_kink(normed, arguments), arguments)
+
+
+def test_norm_relu_of_no_images(choose: Callable[[bool], None]) -> None:
+    choose(True)
+    x, *rows = [t.to(DEVICE).requires_grad_() for t in norm_arguments((0, 8, 4, 4), torch.float32)]
+    slopes = torch.autograd.grad(normed(x, *rows).sum(), rows)
+    assert all(torch.equal(slope, torch.zeros_like(slope)) for slope in slopes)
 
 
 def test_small_and_large_images_have_kernels_of_their_own() -> None:
@@ -219,6 +231,36 @@ def test_convolutions_in_several_parts(
 ) -> None:
     x, weight = torch.randn(5, n_channels, 22, 21), torch.randn(n_outputs, n_channels, 3, 3)
     assert_same(convolution(1), [x.to(dot_dtype), weight.to(dot_dtype)])
+
+
+def test_places_may_need_more_than_32_bits(monkeypatch: MonkeyPatch, assert_same: BothWays) -> None:
+    from allotment.network._fused._kernels import _conv
+
+    monkeypatch.setattr(_conv, "WIDE_FROM", 1)
+    assert_same(convolution(2), [torch.randn(3, 8, 9, 6), torch.randn(5, 8, 3, 3)])
+
+
+@mark.parametrize("learns", ["images", "kernels"])
+def test_convolutions_where_one_side_has_no_gradient(
+    learns: str, choose: Callable[[bool], None]
+) -> None:
+    sides = {"images": torch.randn(2, 8, 5, 5), "kernels": torch.randn(3, 8, 3, 3)}
+    results = []
+    for fused in (True, False):
+        choose(fused)
+        own = {k: side.to(DEVICE).requires_grad_(k == learns) for k, side in sides.items()}
+        y = convolution(2)(own["images"], own["kernels"])
+        results.append(torch.autograd.grad(y.square().sum(), own[learns])[0])
+    assert_close(*results, rtol=1e-4, atol=1e-3)
+
+
+def test_a_second_derivative_is_refused(choose: Callable[[bool], None]) -> None:
+    choose(True)
+    x = torch.randn(2, 8, 5, 5, device=DEVICE, requires_grad=True)
+    y = convolution(1)(x, torch.randn(3, 8, 3, 3, device=DEVICE))
+    (slope,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+    with raises(RuntimeError, match="differentiate twice"):
+        slope.sum().backward()
 
 
 @mark.parametrize("in_dims", [(0, 0), (0, None), (None, 0)])

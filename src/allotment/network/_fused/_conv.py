@@ -1,9 +1,10 @@
 """Convolutions of few channels, in which the runs of a program are one launch."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from ._available import TYPES, kernels_run_on
 from ._folding import fold, unfold
@@ -12,28 +13,37 @@ from ._folding import fold, unfold
 # each run a group of channels; with more channels theirs are the fastest there are. With a single
 # one there is too little to add up.
 FEW = range(2, 17)
+MOST_COLUMNS = 128  # of the product that gives the gradient of a square of pixels
 
 
-def can_convolve(x: Tensor, weight: Tensor) -> bool:
-    """Tells whether a kernel can convolve images ``[B, C, H, W]``; under `vmap` as well."""
-    is_known = x.dtype in TYPES and weight.dtype in TYPES
-    return x.ndim == 4 and is_known and weight.shape[1] in FEW and kernels_run_on(x)
+class Window(NamedTuple):
+    """How a kernel goes over an image.
 
-
-def few_channels(
-    x: Tensor,
-    weight: Tensor,
-    stride: int,
-    padding: tuple[int, int],
-    size: tuple[int, int],
-) -> Tensor:
-    """Returns ``x`` convolved with kernels ``[O, C, h, w]`` into images of ``size``.
-
-    ``padding`` is how many pixels of 0 lie above and to the left of an image; below and to the
-    right there are as many as it takes.
+    There are ``top`` and ``left`` pixels of 0 before the image, and after it as many as it takes
+    for an output of ``height`` by ``width``.
     """
-    window = (stride, *padding, *size)
-    y: Tensor = _Convolution.apply(x.to(weight.dtype), weight.unsqueeze(0), window)  # type: ignore[no-untyped-call]
+
+    stride: int
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+def can_convolve(x: Tensor, weight: Tensor, stride: int) -> bool:
+    """Tells whether a kernel can convolve images ``[B, C, H, W]``; under `vmap` as well."""
+    if x.ndim != 4 or x.shape[1] != weight.shape[1] or x.dtype != weight.dtype:
+        return False  # a mistake, or a matter of autocast, which torch's own convolution deals with
+    if torch.is_autocast_enabled("cuda") and x.dtype != torch.get_autocast_dtype("cuda"):
+        return False
+    n_channels = x.shape[1]
+    is_few = n_channels in FEW and stride**2 * n_channels <= MOST_COLUMNS
+    return is_few and x.dtype in TYPES and kernels_run_on(x)
+
+
+def few_channels(x: Tensor, weight: Tensor, window: Window) -> Tensor:
+    """Returns images ``[B, C, H, W]`` convolved with kernels ``[O, C, h, w]``."""
+    y: Tensor = _Convolution.apply(x, weight.unsqueeze(0), window)  # type: ignore[no-untyped-call]
     return y
 
 
@@ -44,10 +54,10 @@ class _Convolution(torch.autograd.Function):
     """
 
     @staticmethod
-    def forward(x: Tensor, weight: Tensor, window: tuple[int, ...]) -> Tensor:
-        from ._kernels import Window, convolve  # here, since it needs Triton
+    def forward(x: Tensor, weight: Tensor, window: Window) -> Tensor:
+        from ._kernels import convolve  # here, since it needs Triton
 
-        return convolve(x, weight, Window(*window))
+        return convolve(x, weight, window)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
@@ -55,18 +65,18 @@ class _Convolution(torch.autograd.Function):
         ctx.save_for_backward(x, weight)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        from ._kernels import Window, image_slopes, kernel_slopes
+        from ._kernels import image_slopes, kernel_slopes
 
-        x, weight = ctx.saved_tensors
-        (dy,), window = gradients, Window(*ctx.window)
+        (x, weight), (dy,), window = ctx.saved_tensors, gradients, ctx.window
         dx = image_slopes(dy, weight, x.shape, window) if ctx.needs_input_grad[0] else None
         dweight = kernel_slopes(dy, x, weight, window) if ctx.needs_input_grad[1] else None
         return dx, dweight, None
 
     @staticmethod
     def vmap(
-        info: Any, in_dims: tuple[int | None, ...], x: Tensor, weight: Tensor, window: Any
+        info: Any, in_dims: tuple[int | None, ...], x: Tensor, weight: Tensor, window: Window
     ) -> tuple[Tensor, int]:
         images = fold(info.batch_size, in_dims[0], x)
         # One row that serves everything needs no copies.

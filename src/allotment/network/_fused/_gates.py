@@ -4,6 +4,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from ._available import kernels_run_on
 from ._folding import fold, unfold
@@ -47,6 +48,7 @@ class _Draw(torch.autograd.Function):
         ctx.save_for_backward(tasks, *output)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         from ._kernels import draw_backward
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from ._available import can_fuse
 from ._folding import fold, unfold
@@ -44,6 +45,7 @@ class _Mix(torch.autograd.Function):
         ctx.save_for_backward(*inputs)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, ...]:
         from ._kernels import add_weighted_backward
 

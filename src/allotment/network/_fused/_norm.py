@@ -6,6 +6,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from ._available import can_fuse
 from ._folding import fold, unfold
@@ -51,6 +52,7 @@ class _NormReLU(torch.autograd.Function):
         ctx.save_for_backward(*tensors, statistics)
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         from ._kernels import normalise_backward
 

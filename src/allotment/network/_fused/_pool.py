@@ -5,6 +5,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 
 from ._available import can_fuse
 from ._folding import fold, unfold
@@ -45,6 +46,7 @@ class _Pool(torch.autograd.Function):
         ctx.save_for_backward(output[1])
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         from ._kernels import pool_backward
 

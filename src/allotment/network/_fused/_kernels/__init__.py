@@ -1,6 +1,5 @@
 """The kernels, in Triton; imported only where they are used, on a GPU."""
 
-from ._conv import Window as Window
 from ._conv import convolve as convolve
 from ._conv import image_slopes as image_slopes
 from ._conv import kernel_slopes as kernel_slopes

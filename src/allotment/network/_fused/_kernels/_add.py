@@ -4,8 +4,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-MOST_SHARES_AT_ONCE = 32
-NUMBERS_AT_ONCE = 64
+SHARES_AT_ONCE = 32  # at most
+SUMS_AT_ONCE = 64
 
 
 @triton.jit
@@ -27,12 +27,12 @@ def _add_up(
 
 
 def add_up(shares: Tensor) -> Tensor:
-    """Returns shares ``[K, S, ...]`` in float32 summed over S, with less ado than torch's sum."""
+    """Returns shares ``[K, S, ...]`` in float32 summed over S, in one launch."""
     n_rows, n_shares, *rest = shares.shape
     sums = shares.new_empty(n_rows, *rest)
     n_numbers = sums[0].numel()
-    block = min(MOST_SHARES_AT_ONCE, triton.next_power_of_2(n_shares))
-    _add_up[(triton.cdiv(n_numbers, NUMBERS_AT_ONCE), n_rows)](
-        shares, sums, n_shares, n_numbers, block, NUMBERS_AT_ONCE
+    block = min(SHARES_AT_ONCE, triton.next_power_of_2(max(n_shares, 1)))
+    _add_up[(triton.cdiv(n_numbers, SUMS_AT_ONCE), n_rows)](
+        shares, sums, n_shares, n_numbers, block, SUMS_AT_ONCE
     )
     return sums

@@ -5,13 +5,14 @@ the next ``N / K`` images, so that the runs of a program are one launch. Sums ar
 order, so the same input gives the same bits each time.
 """
 
-from typing import NamedTuple
+from typing import Any
 
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
+from .._conv import Window
 from ._add import add_up
 
 PIXELS_AT_ONCE = 64
@@ -20,6 +21,7 @@ NUMBERS_AT_ONCE = 32  # of a patch
 PIXELS_OF_A_SHARE = 256  # of a kernel's gradient, which is added up in shares
 MOST_SHARES = 64
 LEAST = 16  # numbers on a side of a product
+WIDE_FROM = 2**31  # numbers of one row's images; places among fewer need 32 bits only
 
 # Of many tried on an H200. What suits large products does not suit these: the gradients took twice
 # as long with four warps and three stages.
@@ -27,20 +29,18 @@ SLOPES_OF_IMAGES = {"num_warps": 4, "num_stages": 1}
 SLOPES_OF_KERNELS = {"num_warps": 2, "num_stages": 3}
 
 
-class Window(NamedTuple):
-    """How a kernel goes over an image: its steps, the pixels before the image, and what is left."""
-
-    stride: int
-    top: int
-    left: int
-    height: int
-    width: int
+@triton.jit
+def _wide(x, WIDE: tl.constexpr):
+    """Returns numbers from which places are counted, in 64 bits where 32 are too few."""
+    if WIDE:
+        return x.to(tl.int64)
+    return x
 
 
 @triton.jit
 def _patches(
     x, pixels, numbers, n_pixels, height, width, new_height, new_width, top, left,
-    STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
+    STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """Returns numbers of the patches under output pixels, ``[P, K]``, with 0 around the images."""
     image, place = pixels // (new_height * new_width), pixels % (new_height * new_width)
@@ -49,7 +49,8 @@ def _patches(
     xs = ((place % new_width) * STRIDE - left)[:, None] + (tap % KW)[None, :]
     inside = (ys >= 0) & (ys < height) & (xs >= 0) & (xs < width)
     inside &= (pixels < n_pixels)[:, None] & (tap < KH * KW)[None, :]
-    places = ((image[:, None] * height + ys) * width + xs) * C + (numbers % C)[None, :]
+    first = _wide(image, WIDE)[:, None] * height
+    places = ((first + ys) * width + xs) * C + (numbers % C)[None, :]
     return tl.load(x + places, mask=inside, other=0.0)
 
 
@@ -58,6 +59,7 @@ def _convolve(
     x, weights, y, weights_stride, per_row, height, width, new_height, new_width, top, left,
     n_outputs, STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
     BLOCK_P: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_K: tl.constexpr, PRECISION: tl.constexpr,
+    WIDE: tl.constexpr,
 ):  # fmt: skip
     """Writes a tile of output pixels of one row's images."""
     row = tl.program_id(1).to(tl.int64)
@@ -71,14 +73,14 @@ def _convolve(
         numbers = start + tl.arange(0, BLOCK_K)
         patches = _patches(
             own_x, pixels, numbers, n_pixels, height, width, new_height, new_width, top, left,
-            STRIDE, C, KH, KW,
+            STRIDE, C, KH, KW, WIDE,
         )  # fmt: skip
         known = (numbers < KH * KW * C)[:, None] & (outputs < n_outputs)[None, :]
         places = outputs[None, :] * (KH * KW * C) + numbers[:, None]
         kernels = tl.load(own_weights + places, mask=known, other=0.0)
         total = tl.dot(patches, kernels, total, input_precision=PRECISION)
     known = (pixels < n_pixels)[:, None] & (outputs < n_outputs)[None, :]
-    places = pixels[:, None] * n_outputs + outputs[None, :]
+    places = _wide(pixels, WIDE)[:, None] * n_outputs + outputs[None, :]
     own_y = y + row * n_pixels * n_outputs
     tl.store(own_y + places, total.to(y.dtype.element_ty), mask=known)
 
@@ -88,7 +90,7 @@ def _image_slopes(
     dy, weights, dx, weights_stride, per_row, height, width, new_height, new_width, top, left,
     n_outputs, n_ys, n_xs, STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr,
     KW: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_N: tl.constexpr,
-    PRECISION: tl.constexpr,
+    PRECISION: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """Writes the gradient of a tile of squares of ``STRIDE`` by ``STRIDE`` pixels.
 
@@ -98,6 +100,7 @@ def _image_slopes(
     row = tl.program_id(1).to(tl.int64)
     squares = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
     image, place = squares // (n_ys * n_xs), squares % (n_ys * n_xs)
+    wide_image = _wide(image, WIDE)
     square_y, square_x = place // n_xs, place % n_xs
     inner = tl.arange(0, BLOCK_N)
     channels, phase = inner % C, inner // C
@@ -111,7 +114,7 @@ def _image_slopes(
             new_y, new_x = square_y - back_y, square_x - back_x
             met = (image < per_row) & (new_y >= 0) & (new_y < new_height)
             met &= (new_x >= 0) & (new_x < new_width)
-            spots = ((image * new_height + new_y) * new_width + new_x) * n_outputs
+            spots = ((wide_image * new_height + new_y) * new_width + new_x) * n_outputs
             kernel_y, kernel_x = inner_y + STRIDE * back_y, inner_x + STRIDE * back_x
             is_place = (phase < STRIDE * STRIDE) & (kernel_y < KH) & (kernel_x < KW)
             taps = (kernel_y * KW + kernel_x) * C + channels
@@ -127,7 +130,7 @@ def _image_slopes(
     xs = (square_x * STRIDE - left)[:, None] + inner_x[None, :]
     known = (image < per_row)[:, None] & (phase < STRIDE * STRIDE)[None, :]
     known &= (ys >= 0) & (ys < height) & (xs >= 0) & (xs < width)
-    places = ((image[:, None] * height + ys) * width + xs) * C + channels[None, :]
+    places = ((wide_image[:, None] * height + ys) * width + xs) * C + channels[None, :]
     own_dx = dx + row * per_row * height * width * C
     tl.store(own_dx + places, total.to(dx.dtype.element_ty), mask=known)
 
@@ -137,6 +140,7 @@ def _kernel_shares(
     x, dy, shares, per_row, height, width, new_height, new_width, top, left, n_outputs, share,
     STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
     BLOCK_P: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_K: tl.constexpr, PRECISION: tl.constexpr,
+    WIDE: tl.constexpr,
 ):  # fmt: skip
     """Writes what some output pixels of one row's images add to the gradient of its kernels."""
     row = tl.program_id(1).to(tl.int64)
@@ -152,10 +156,10 @@ def _kernel_shares(
         pixels = start + tl.arange(0, BLOCK_P)
         patches = _patches(
             own_x, pixels, numbers, n_pixels, height, width, new_height, new_width, top, left,
-            STRIDE, C, KH, KW,
+            STRIDE, C, KH, KW, WIDE,
         )  # fmt: skip
         known = (outputs < n_outputs)[:, None] & (pixels < n_pixels)[None, :]
-        places = pixels[None, :] * n_outputs + outputs[:, None]
+        places = _wide(pixels, WIDE)[None, :] * n_outputs + outputs[:, None]
         slopes = tl.load(own_dy + places, mask=known, other=0.0)
         total = tl.dot(slopes, patches, total, input_precision=PRECISION)
     own = shares + (row * tl.num_programs(0) + tl.program_id(0)) * n_outputs * (KH * KW * C)
@@ -170,7 +174,13 @@ def _rows(weight: Tensor) -> Tensor:
 
 
 def _precision() -> str:
-    return "tf32" if torch.backends.cudnn.allow_tf32 else "ieee"
+    # Not `allow_tf32`, which raises for those who use the newer of torch's two ways to say it.
+    convolutions: Any = torch.backends.cudnn.conv  # type: ignore[attr-defined]
+    return "tf32" if convolutions.fp32_precision == "tf32" else "ieee"
+
+
+def _is_wide(*images: Tensor) -> bool:
+    return max(image.numel() for image in images) >= WIDE_FROM
 
 
 def _at_once(n: int) -> int:
@@ -195,7 +205,7 @@ def convolve(x: Tensor, weight: Tensor, window: Window) -> Tensor:
     _convolve[(n_tiles, n_rows, triton.cdiv(n_outputs, block_o))](
         _last(x), rows, y, rows.stride(0), n // n_rows, height, width, window.height, window.width,
         window.top, window.left, n_outputs, window.stride, n_channels, *kernel,
-        PIXELS_AT_ONCE, block_o, NUMBERS_AT_ONCE, _precision(),
+        PIXELS_AT_ONCE, block_o, NUMBERS_AT_ONCE, _precision(), _is_wide(x, y),
     )  # fmt: skip
     return y
 
@@ -215,7 +225,8 @@ def image_slopes(dy: Tensor, weight: Tensor, shape: torch.Size, window: Window) 
     _image_slopes[(triton.cdiv(n // n_rows * n_ys * n_xs, PIXELS_AT_ONCE), n_rows)](
         _last(dy), rows, dx, rows.stride(0), n // n_rows, height, width, window.height,
         window.width, window.top, window.left, n_outputs, n_ys, n_xs, window.stride, n_channels,
-        *kernel, PIXELS_AT_ONCE, _at_once(n_outputs), block_n, _precision(), **SLOPES_OF_IMAGES,
+        *kernel, PIXELS_AT_ONCE, _at_once(n_outputs), block_n, _precision(), _is_wide(dx, dy),
+        **SLOPES_OF_IMAGES,
     )  # fmt: skip
     return dx
 
@@ -233,6 +244,7 @@ def kernel_slopes(dy: Tensor, x: Tensor, weight: Tensor, window: Window) -> Tens
     _kernel_shares[(n_shares, n_rows, n_parts * triton.cdiv(n_outputs, block_o))](
         _last(x), _last(dy), shares, n // n_rows, height, width, window.height, window.width,
         window.top, window.left, n_outputs, share, window.stride, n_channels, *kernel,
-        PIXELS_AT_ONCE, block_o, NUMBERS_AT_ONCE, _precision(), **SLOPES_OF_KERNELS,
+        PIXELS_AT_ONCE, block_o, NUMBERS_AT_ONCE, _precision(), _is_wide(x, dy),
+        **SLOPES_OF_KERNELS,
     )  # fmt: skip
     return add_up(shares).to(weight.dtype).movedim(-1, 2)

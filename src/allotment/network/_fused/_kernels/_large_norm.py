@@ -236,7 +236,7 @@ def _tiles(n_images: int, n_pixels: int) -> tuple[int, int]:
     return triton.cdiv(n_pixels, tile), tile
 
 
-def _laid_out(bias: Tensor | None) -> Tensor | None:
+def _without_gaps(bias: Tensor | None) -> Tensor | None:
     return None if bias is None else bias.contiguous()
 
 
@@ -250,7 +250,7 @@ def forward(
     y = torch.empty_like(x)
     statistics = x.new_empty(n, 3, n_channels, dtype=torch.float32)
     partial = x.new_empty(n, n_tiles, 2, n_channels, dtype=torch.float32)
-    bias, scale, shift = _laid_out(bias), scale.contiguous(), shift.contiguous()
+    bias, scale, shift = _without_gaps(bias), scale.contiguous(), shift.contiguous()
     per_row, has_bias = n // len(scale), bias is not None
     _tile_sums[(n_tiles, n)](
         x, bias, partial, per_row, n_pixels, tile, n_channels,
@@ -279,7 +279,7 @@ def backward(
     n_tiles, tile = _tiles(n, n_pixels)
     dx, shares = torch.empty_like(x), torch.empty_like(statistics)
     partial = statistics.new_empty(n, n_tiles, 2, n_channels)
-    bias, scale, shift = _laid_out(bias), scale.contiguous(), shift.contiguous()
+    bias, scale, shift = _without_gaps(bias), scale.contiguous(), shift.contiguous()
     per_row, has_bias = n // len(scale), bias is not None
     _tile_slope_sums[(n_tiles, n)](
         dy, x, bias, scale, shift, statistics, partial, per_row, n_pixels, tile, n_channels,

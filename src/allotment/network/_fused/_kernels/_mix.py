@@ -71,7 +71,7 @@ def _add_weighted_backward(
     dy, x0, x1, x2, x3, x4, x5, x6, x7, weights, dx, products, per_row, size, n_channels, stride,
     tile, N: tl.constexpr, G: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
-    """Writes a tile of the gradient of one output of each group, and its shares of weights'."""
+    """Writes tiles of one output's gradient in each group, and what they add to its weight's."""
     index, n, g = tl.program_id(0), tl.program_id(1), tl.program_id(2)
     first = n.to(tl.int64) * size
     row = weights + (n // per_row) * N * G + g

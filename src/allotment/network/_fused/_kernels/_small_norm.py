@@ -34,8 +34,10 @@ def _row(table, row, stride, channels, known):
 
 
 @triton.jit
-def _mean(sums, n_pixels, group_size, BLOCK_C: tl.constexpr):
+def _mean(sums, n_pixels, group_size, ONE_GROUP: tl.constexpr, BLOCK_C: tl.constexpr):
     """Returns for each channel the mean of its group, given the channels' sums over pixels."""
+    if ONE_GROUP:  # and then it may be large, too large for the table below
+        return tl.zeros([BLOCK_C], tl.float32) + tl.sum(sums) / (n_pixels * group_size)
     groups = tl.arange(0, BLOCK_C) // group_size
     together = groups[:, None] == groups[None, :]
     return tl.sum(tl.where(together, sums[None, :], 0.0), axis=1) / (n_pixels * group_size)
@@ -45,7 +47,7 @@ def _mean(sums, n_pixels, group_size, BLOCK_C: tl.constexpr):
 def _forward(
     x, biases, scales, shifts, y, statistics, bias_stride, scale_stride, shift_stride, per_row,
     n_pixels, n_channels, n_own, group_size, epsilon,
-    HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
+    HAS_BIAS: tl.constexpr, ONE_GROUP: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes some groups of one image, and their statistics."""
     n, start, channels, known, places, inside = _part(n_pixels, n_channels, n_own, BLOCK_P, BLOCK_C)
@@ -54,10 +56,10 @@ def _forward(
     if HAS_BIAS:
         values += _row(biases, row, bias_stride, channels, known)[None, :]
     sums = tl.sum(tl.where(inside, values, 0.0), axis=0)
-    mean = _mean(sums, n_pixels, group_size, BLOCK_C)
+    mean = _mean(sums, n_pixels, group_size, ONE_GROUP, BLOCK_C)
     values = tl.where(inside, values - mean[None, :], 0.0)
     squares = tl.sum(values * values, axis=0)
-    inverse = tl.rsqrt(_mean(squares, n_pixels, group_size, BLOCK_C) + epsilon)
+    inverse = tl.rsqrt(_mean(squares, n_pixels, group_size, ONE_GROUP, BLOCK_C) + epsilon)
     scale = _row(scales, row, scale_stride, channels, known) * inverse
     shift = _row(shifts, row, shift_stride, channels, known)
     result = tl.maximum(values * scale[None, :] + shift[None, :], 0.0)
@@ -71,7 +73,7 @@ def _forward(
 def _backward(
     dy, x, biases, scales, shifts, statistics, dx, shares, bias_stride, scale_stride, shift_stride,
     per_row, n_pixels, n_channels, n_own, group_size,
-    HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
+    HAS_BIAS: tl.constexpr, ONE_GROUP: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes the gradient of some groups of one image, and its share of the parameters'."""
     n, start, channels, known, places, inside = _part(n_pixels, n_channels, n_own, BLOCK_P, BLOCK_C)
@@ -87,8 +89,8 @@ def _backward(
     slopes = tl.load(dy + start + places, mask=inside, other=0.0).to(tl.float32)
     slopes = tl.where(normal * scale[None, :] + shift[None, :] > 0.0, slopes, 0.0)
     sums, products = tl.sum(slopes, axis=0), tl.sum(slopes * normal, axis=0)
-    level = _mean(sums * scale, n_pixels, group_size, BLOCK_C)
-    tilt = _mean(products * scale, n_pixels, group_size, BLOCK_C)
+    level = _mean(sums * scale, n_pixels, group_size, ONE_GROUP, BLOCK_C)
+    tilt = _mean(products * scale, n_pixels, group_size, ONE_GROUP, BLOCK_C)
     slopes = (slopes * scale[None, :] - level[None, :] - normal * tilt[None, :]) * inverse[None, :]
     slopes = tl.where(inside, slopes, 0.0)
     tl.store(dx + start + places, slopes.to(dx.dtype.element_ty), mask=inside)
@@ -120,9 +122,12 @@ def is_small(x: Tensor, n_groups: int) -> bool:
     return pixels * channels <= MOST_NUMBERS
 
 
-def _in_rows(table: Tensor) -> Tensor:
-    """Returns a table whose rows have no gaps; between them there may be any."""
-    return table if table.stride(1) == 1 else table.contiguous()
+def _tables(*tables: Tensor | None) -> tuple[list[Tensor | None], list[int]]:
+    """Returns tables whose rows have no gaps, and how far their rows are apart."""
+    found = [
+        table if table is None or table.stride(1) == 1 else table.contiguous() for table in tables
+    ]
+    return found, [0 if table is None else table.stride(0) for table in found]
 
 
 def forward(
@@ -130,16 +135,14 @@ def forward(
 ) -> tuple[Tensor, Tensor]:
     """Returns the output, and statistics ``[N, 3, C]`` for the backward pass."""
     n, n_channels, height, width = x.shape
-    n_own = _own_channels(x, n_groups)
+    n_own, group_size = _own_channels(x, n_groups), n_channels // n_groups
     *blocks, n_warps = _blocks(x, n_own)
     y = torch.empty_like(x)
     statistics = x.new_empty(n, 3, n_channels, dtype=torch.float32)
-    scale, shift = _in_rows(scale), _in_rows(shift)
-    bias = None if bias is None else _in_rows(bias)
+    tables, strides = _tables(bias, scale, shift)
     _forward[(n_channels // n_own, n)](
-        x, bias, scale, shift, y, statistics, 0 if bias is None else bias.stride(0),
-        scale.stride(0), shift.stride(0), n // len(scale), height * width, n_channels, n_own,
-        n_channels // n_groups, epsilon, bias is not None, *blocks, num_warps=n_warps,
+        x, *tables, y, statistics, *strides, n // len(scale), height * width, n_channels, n_own,
+        group_size, epsilon, bias is not None, n_own == group_size, *blocks, num_warps=n_warps,
     )  # fmt: skip
     return y, statistics
 
@@ -155,14 +158,13 @@ def backward(
 ) -> tuple[Tensor, Tensor]:
     """Returns the gradients of the images and each image's share of the parameters'."""
     n, n_channels, height, width = x.shape
-    n_own = _own_channels(x, n_groups)
+    n_own, group_size = _own_channels(x, n_groups), n_channels // n_groups
     *blocks, n_warps = _blocks(x, n_own)
     dx, shares = torch.empty_like(x), torch.empty_like(statistics)
-    scale, shift = _in_rows(scale), _in_rows(shift)
-    bias = None if bias is None else _in_rows(bias)
+    tables, strides = _tables(bias, scale, shift)
     _backward[(n_channels // n_own, n)](
-        dy, x, bias, scale, shift, statistics, dx, shares, 0 if bias is None else bias.stride(0),
-        scale.stride(0), shift.stride(0), n // len(scale), height * width, n_channels, n_own,
-        n_channels // n_groups, bias is not None, *blocks, num_warps=n_warps,
+        dy, x, *tables, statistics, dx, shares, *strides, n // len(scale), height * width,
+        n_channels, n_own, group_size, bias is not None, n_own == group_size, *blocks,
+        num_warps=n_warps,
     )  # fmt: skip
     return dx, shares
