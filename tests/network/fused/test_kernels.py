@@ -383,3 +383,5 @@ def test_a_gpu_fuses_images_of_many_channels_in_the_types_that_the_kernels_know(
     assert can_fuse(image(8)) and can_fuse(image(256)) and can_fuse(image(8, torch.bfloat16))
     assert not can_fuse(image(7)) and not can_fuse(image(257))
     assert not can_fuse(image(8, torch.float64)) and not can_fuse(image(8)[0])
+    assert can_fuse(image(8)[:1].expand(65_535, -1, -1, -1))
+    assert not can_fuse(image(8)[:1].expand(65_536, -1, -1, -1))

@@ -34,7 +34,8 @@ def _wide(x, WIDE: tl.constexpr):
     """Returns numbers from which places are counted, in 64 bits where 32 are too few."""
     if WIDE:
         return x.to(tl.int64)
-    return x
+    else:  # Triton compiles what follows a return, unless it is the other branch
+        return x
 
 
 @triton.jit

@@ -99,7 +99,7 @@ def _laid_out(groups: Sequence[Tensor]) -> list[Tensor]:
 
 def _block(dy: Tensor) -> int:
     """Returns how many numbers a program takes at once: fewer where programs would be few."""
-    return MOST_NUMBERS if dy.numel() >= 2**20 else MOST_NUMBERS // 4
+    return MOST_NUMBERS if dy.numel() >= 2**18 else MOST_NUMBERS // 4
 
 
 def add_weighted(weights: Tensor, groups: Sequence[Tensor]) -> Tensor:
