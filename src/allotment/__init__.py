@@ -22,6 +22,7 @@ from .network import budget_penalty as budget_penalty
 from .network import connection_penalty as connection_penalty
 from .network import disconnect_penalty as disconnect_penalty
 from .network import entropy_penalty as entropy_penalty
+from .network import extract as extract
 from .network import task_embeddings as task_embeddings
 from .tasks import FreshSamples as FreshSamples
 from .tasks import Split as Split

@@ -18,6 +18,7 @@ tensor([[1., 1.],
 from ._annealing import Annealing as Annealing
 from ._conv_norm import ConvNormReLU as ConvNormReLU
 from ._conv_norm import NormReLU as NormReLU
+from ._extraction import extract as extract
 from ._fused import plain_operations as plain_operations
 from ._heads import HeadTable as HeadTable
 from ._initial import glorot_ as glorot_
