@@ -28,6 +28,12 @@ WIDE_FROM = 2**31  # numbers of one row's images; places among fewer need 32 bit
 SLOPES_OF_IMAGES = {"num_warps": 4, "num_stages": 1}
 SLOPES_OF_KERNELS = {"num_warps": 2, "num_stages": 3}
 
+# Triton compiles anew for sizes that 16 divides, and for 1; here no load gains from knowing that.
+SIZES = (
+    *("per_row", "height", "width", "new_height", "new_width", "top", "left", "share"),
+    *("n_ys", "n_xs"),
+)
+
 
 @triton.jit
 def _wide(x, WIDE: tl.constexpr):
@@ -55,7 +61,7 @@ def _patches(
     return tl.load(x + places, mask=inside, other=0.0)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _convolve(
     x, weights, y, weights_stride, per_row, height, width, new_height, new_width, top, left,
     n_outputs, STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
@@ -86,7 +92,7 @@ def _convolve(
     tl.store(own_y + places, total.to(y.dtype.element_ty), mask=known)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _image_slopes(
     dy, weights, dx, weights_stride, per_row, height, width, new_height, new_width, top, left,
     n_outputs, n_ys, n_xs, STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr,
@@ -136,7 +142,7 @@ def _image_slopes(
     tl.store(own_dx + places, total.to(dx.dtype.element_ty), mask=known)
 
 
-@triton.jit
+@triton.jit(do_not_specialize=SIZES)
 def _kernel_shares(
     x, dy, shares, per_row, height, width, new_height, new_width, top, left, n_outputs, share,
     STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
