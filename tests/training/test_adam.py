@@ -7,7 +7,7 @@ from pytest import mark, param
 from torch import Tensor
 from torch.testing import assert_close
 
-from allotment.training._adam import LEAST_NUMBERS, N_PIECES, FlatAdam
+from allotment.training._adam import LEAST_NUMBERS, N_PIECES, FlatAdam, piece_size
 
 # Of a group: fewer numbers than a piece has at least, unequally many pieces, and more pieces of the
 # least size than there may be.
@@ -46,6 +46,19 @@ def test_steps_in_pieces_are_steps(shapes: list[tuple[int, int]], rate: float | 
         for flat, other in zip(own["params"], same["params"], strict=True):
             assert_close(flat, other)
             assert_close(ours.state[flat], plain.state[other])
+
+
+@mark.parametrize(
+    ("n_numbers", "expected"),
+    [
+        param([10, 5], 2_048, id="never too small"),
+        param([600_000], 8_336, id="so many in all, in whole fours"),
+        param([2_300_000, 50_000], 32_640, id="half of what the kernel takes"),
+        param([4_000_000, 50_000], 4_000_000, id="large tensors stay whole"),
+    ],
+)
+def test_how_large_a_piece_is(n_numbers: list[int], expected: int) -> None:
+    assert piece_size(n_numbers) == expected
 
 
 def test_on_a_cpu_a_step_is_torchs_own() -> None:

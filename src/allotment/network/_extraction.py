@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import described
-from ._layer import ModularLayer
+from ._layer import ModularLayer, weighted_sum
 from ._multitask import MultiTaskNetwork
 from .allocation import Allocation, GumbelMatrix
 
@@ -59,9 +59,8 @@ class _WeightedSum(nn.Module):
         self.register_buffer("weights", weights)
 
     def forward(self, x: Tensor) -> Tensor:
-        weights = self.weights.unbind(0)
-        outputs = [w * f(x) for w, f in zip(weights, self.components, strict=True)]
-        return torch.stack(outputs).sum(0)
+        outputs = [component(x) for component in self.components]
+        return weighted_sum(self.weights.unbind(0), outputs)
 
 
 class _Nothing(nn.Module):

@@ -43,6 +43,11 @@ def _output(module: nn.Module, x: Tensor, weight: Tensor) -> Tensor:
     return y
 
 
+def weighted_sum(weights: Sequence[Tensor], outputs: Sequence[Tensor]) -> Tensor:
+    """Returns the sum of outputs, each times its weight."""
+    return torch.stack([w * y for w, y in zip(weights, outputs, strict=True)]).sum(0)
+
+
 class ModularLayer(nn.Module):
     """A layer of ``C`` components, of which each task uses those its allocation gives it.
 
@@ -138,7 +143,7 @@ class ModularLayer(nn.Module):
             return torch.zeros_like(self.components[0](x))
         outputs = [(position, self.components[position](x)) for position in used]
         self.check_shapes(outputs)
-        return torch.stack([weights[position] * y for position, y in outputs]).sum(0)
+        return weighted_sum([weights[position] for position in used], [y for _, y in outputs])
 
     def check_shapes(self, outputs: list[tuple[int, Tensor]]) -> None:
         """Raises unless the outputs of components, given by position, have equal shapes."""

@@ -1,5 +1,6 @@
 """Adam over a few flat tensors."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -7,6 +8,7 @@ from torch import Tensor
 
 N_PIECES = 72  # of a group of tensors; torch's kernel takes about half as many in a launch
 LEAST_NUMBERS = 2_048  # of a piece
+KERNEL_NUMBERS = 65_536  # of a tensor that the kernel gives to one group of threads
 
 
 class FlatAdam(torch.optim.Adam):
@@ -14,7 +16,8 @@ class FlatAdam(torch.optim.Adam):
 
     Its kernel has one group of threads for each tensor, or for each 65,536 numbers of a large
     one. The few flat tensors of a small network would leave most of the device idle, and took 75
-    of 1,340 microseconds of a step of the clusters network. States are those of the flat tensors.
+    of 1,340 microseconds of a step of the clusters network; those of a large one fill it as they
+    are. States are those of the flat tensors.
     """
 
     @torch.no_grad()
@@ -30,8 +33,7 @@ class FlatAdam(torch.optim.Adam):
     def step_in_pieces(self, group: dict[str, Any]) -> None:
         """Takes one step of one group of tensors."""
         flats: list[Tensor] = group["params"]
-        # Pieces of whole fours, which the kernel reads at once.
-        size = max(LEAST_NUMBERS, -(-sum(flat.numel() for flat in flats) // (4 * N_PIECES)) * 4)
+        size = piece_size([flat.numel() for flat in flats])
         states = []
         for flat in flats:
             if not self.state[flat]:
@@ -62,6 +64,14 @@ class FlatAdam(torch.optim.Adam):
             amsgrad=False,
             maximize=False,
         )
+
+
+def piece_size(n_numbers: Sequence[int]) -> int:
+    """Returns how many numbers of each tensor make a piece, given how many the tensors have."""
+    # Whole fours, which the kernel reads at once.
+    size = max(LEAST_NUMBERS, -(-sum(n_numbers) // (4 * N_PIECES)) * 4)
+    # Pieces need further launches, which larger ones would not make up for.
+    return size if 2 * size <= KERNEL_NUMBERS else max(n_numbers)
 
 
 def empty_state(flat: Tensor) -> dict[str, Tensor]:

@@ -153,41 +153,29 @@ class Passes:
         budgets: Budgets,
         run: int = 0,
     ) -> tuple[Tensor, Tensor]:
-        loss = partial(self._loss, state, task, x, y, noise, run)
+        def loss() -> Tensor:
+            def outputs_of(network: MultiTaskNetwork) -> Tensor:
+                outputs: Tensor = network(rounded(x, self._replicas.precision), task, noise=noise)
+                return widened(outputs)
+
+            outputs = functional_call(self._within, state, (outputs_of,))
+            return self._forms.loss(outputs, y, task, run)
+
+        def penalty() -> Tensor:
+            def probabilities_of(network: MultiTaskNetwork) -> Tensor:
+                return network.probabilities(None if self._scope == "global" else task)
+
+            probabilities = functional_call(self._within, state, (probabilities_of,))
+            return self._charges(probabilities, budgets, self._replicas.n_batches)
+
         if not self._charges.any:
             alone = loss()
             return alone, torch.zeros_like(alone)
-        penalty = partial(self._penalty, state, task, budgets)
         if not self.together and self._replicas.n_runs > 1:
             return loss(), penalty()  # the runs have the streams, and need them for their branches
         # Penalties are many small operations that need nothing of the pass.
         both = side_by_side([loss, penalty], [])
         return both[0], both[1]
-
-    def _loss(
-        self,
-        state: dict[str, Tensor],
-        task: int | Tensor,
-        x: Tensor,
-        y: tuple[Tensor, ...],
-        noise: Noise,
-        run: int,
-    ) -> Tensor:
-        def call(network: MultiTaskNetwork) -> Tensor:
-            y: Tensor = network(rounded(x, self._replicas.precision), task, noise=noise)
-            return y
-
-        outputs: Tensor = functional_call(self._within, state, (call,))
-        return self._forms.loss(widened(outputs), y, task, run)
-
-    def _penalty(self, state: dict[str, Tensor], task: int | Tensor, budgets: Budgets) -> Tensor:
-        whose = None if self._scope == "global" else task
-
-        def call(network: MultiTaskNetwork) -> Tensor:
-            return network.probabilities(whose)
-
-        probabilities: Tensor = functional_call(self._within, state, (call,))
-        return self._charges(probabilities, budgets, self._replicas.n_batches)
 
     def _apart(self, learnt: Sequence[Tensor], batch: Batch) -> list[tuple[Any, ...]]:
         """Returns the arguments of each run on its own."""

@@ -19,9 +19,9 @@ NORMALISATIONS = (
     nn.LayerNorm,
     nn.modules.batchnorm._NormBase,
 )
-Result = TypeVar("Result")
-
 GROUPS = ("weights", "scales", "biases", "logits", "frozen")
+
+Result = TypeVar("Result")
 
 
 class Replicas:

@@ -13,8 +13,8 @@ def one_thread() -> Iterator[None]:
     """Computes on one thread for a while.
 
     Threads wait for each other in every operation, and they wait busily: two programs with all
-    cores each took half of the GPU's speed from each other, though all that either had to do on
-    the host was to draw numbers.
+    cores each trained at a third of the speed on one GPU, though all that either had to do on the
+    host was to draw numbers.
     """
     before = torch.get_num_threads()
     torch.set_num_threads(1)

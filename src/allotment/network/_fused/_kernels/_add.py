@@ -9,9 +9,7 @@ SUMS_AT_ONCE = 64
 
 
 @triton.jit
-def _add_up(
-    shares, sums, n_shares, n_numbers, BLOCK_S: tl.constexpr, BLOCK_N: tl.constexpr
-):  # fmt: skip
+def _add_up(shares, sums, n_shares, n_numbers, BLOCK_S: tl.constexpr, BLOCK_N: tl.constexpr):
     """Writes some of the sums of one row, always added in the same order."""
     row = tl.program_id(1).to(tl.int64)
     numbers = tl.program_id(0) * BLOCK_N + tl.arange(0, BLOCK_N)

@@ -222,9 +222,7 @@ def image_slopes(dy: Tensor, weight: Tensor, shape: torch.Size, window: Window) 
     n, n_channels, height, width = shape
     n_rows, n_outputs, _, *kernel = weight.shape
     rows = _rows(weight)
-    dx = torch.empty(
-        shape, dtype=dy.dtype, device=dy.device, memory_format=torch.channels_last
-    )  # fmt: skip
+    dx = torch.empty(shape, dtype=dy.dtype, device=dy.device, memory_format=torch.channels_last)
     # Squares of pixels that meet the same outputs, counted from the first that any kernel meets.
     n_ys = (height - 1 + window.top) // window.stride + 1
     n_xs = (width - 1 + window.left) // window.stride + 1
