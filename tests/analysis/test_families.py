@@ -9,6 +9,7 @@ from allotment.analysis import (
     cosine_similarity,
     distinct_by_family,
     family_names,
+    nearest_in_family,
     within_and_across,
 )
 
@@ -60,3 +61,15 @@ def test_distinct_rows_are_counted_in_each_family() -> None:
 def test_a_family_for_each_task_is_asked_for() -> None:
     with raises(ValueError, match=r"`families` should be one for each task. Found 3 for 4 tasks"):
         between_families(cosine_similarity(ROWS), ("a", "a", "b"))
+
+
+def test_the_nearest_task_by_hand() -> None:
+    # 0: 1 and 3, equally near, one of them its own; 1: 0 and 2 likewise; 2: 1; 3: 0.
+    assert nearest_in_family(cosine_similarity(ROWS), FAMILIES) == approx((1 / 2 + 1 / 2) / 4)
+    assert nearest_in_family(cosine_similarity(ROWS[[0, 1]]), ("a", "a")) == 1.0
+
+
+def test_tasks_alone_in_their_family_have_no_nearest_of_it() -> None:
+    similarity = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.2], [0.1, 0.2, 1.0]])
+    assert nearest_in_family(similarity, ("a", "a", "b")) == 1.0
+    assert math.isnan(nearest_in_family(similarity, ("a", "b", "c")))

@@ -30,6 +30,9 @@ def test_what_runs_say_together_by_hand() -> None:
     assert found.known.agreement_at_chosen.n == 3
     assert found.known.within.mean == approx(2 / 3)
     assert found.known.across.mean == approx((0 + 0 + 0.5) / 3)
+    assert found.known.nearest.mean == approx(2 / 3)
+    assert found.largest_share == 0.5
+    assert found.by_chance.mean == approx((0.5 + 4 * np.sqrt(0.125) + 0.25) / 6)
     first, second = found.known.families
     assert (first.name, first.n_tasks, first.n_uniform) == ("pair a", 2, 2)
     assert second.n_distinct.mean == approx((1 + 1 + 2) / 3)
@@ -45,6 +48,9 @@ def test_families_that_are_nearer_come_first() -> None:
     assert [family.n_uniform for family in found.known.families] == [0, 3, 3]
     assert found.known.agreement_at_known.mean == 1.0
     assert found.known.across.mean < found.known.within.mean
+    assert [pair.n_nearest for pair in found.known.pairs] == [3, 0, 0]
+    assert nearest.similarity.mean > nearest.by_chance.mean
+    assert found.known.nearest.mean == 1.0
     assert found.budget == 0.5
     assert found.stability == 1.0
 

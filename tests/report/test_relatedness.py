@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from allotment.report import Expectation, ExpectedRow, html_page, markdown_results, words
 from allotment.report._relatedness import relatedness_tables
 from allotment.report._section import section
@@ -44,6 +46,7 @@ def test_many_tasks_have_tables_of_families_and_of_groups() -> None:
     assert families.rows[1][:4] == ("MNIST", "10", "1.00 ± 0.00 sd (n=3)", "3 of 3")
     assert families.head[-3:] == ("to CIFAR-100", "to MNIST", "to Fashion-MNIST")
     assert families.rows[1][-1] == families.rows[2][-2]  # the same similarity, seen from either
+    assert "; chance 0." in families.rows[1][-1]
     names = [name for row in groups.rows for name in row[1].split(", ")]
     assert sorted(names) == sorted(CLUSTER_RUNS[0].header.task_names)
     assert {row[0] for row in groups.rows} == {"1", "2", "3"}
@@ -52,8 +55,8 @@ def test_many_tasks_have_tables_of_families_and_of_groups() -> None:
 def test_what_the_paper_says_of_clusters_is_told_in_words() -> None:
     said = words(CLUSTER_RUNS, CLUSTERS)
     assert (
-        "Gumbel-Matrix: clusters of the embeddings, as many as families, are the families of tasks "
-        "in 3 of 3 runs."
+        "Gumbel-Matrix: the embeddings, cut into as many clusters as there are families, give the "
+        "families in 3 of 3 runs."
     ) in said
     assert (
         "Gumbel-Matrix: runs in which all tasks of a family have one embedding: CIFAR-100 0 of 3, "
@@ -61,14 +64,20 @@ def test_what_the_paper_says_of_clusters_is_told_in_words() -> None:
     ) in said
     (nearest,) = [sentence for sentence in said if "nearest" in sentence]
     assert "nearest to each other are MNIST and Fashion-MNIST" in nearest
+    assert "in 3 of 3 runs nearer than any other two" in nearest
+    assert (
+        "Gumbel-Matrix: the task most similar to a task is of its own family for 100 % of the "
+        "tasks, over runs."
+    ) in said
     (shares,) = [sentence for sentence in said if "gates open" in sentence]
     assert "a task has between 50 % (CIFAR fish) and 58 %" in shares
-    assert shares.endswith("; the budget is 50 %.")
+    assert shares.endswith(", at most 60.4 % in any run; the budget is 50 %.")
 
 
 def test_strict_recovery_is_not_asked_of_many_tasks() -> None:
     table = section_tables(section(CLUSTER_RUNS, CLUSTERS))[0]
     assert table.rows[0][table.head.index("Found the families, as clusters")] == "3 of 3"
+    assert table.rows[0][table.head.index("Most similar task is of the family")] == "100 %"
     assert "Found the families of tasks" not in table.head
     assert "One row a family" not in table.head
 
@@ -82,3 +91,10 @@ def test_the_tables_are_on_both_pages() -> None:
         assert "Families of tasks, Gumbel-Matrix" in content
         assert "Gates open by layer and kind, Gumbel-Matrix" in content
         assert "Anglo-Saxon Futhorc, Atemayar Qelisayer" in content
+
+
+def test_a_remark_is_told_where_there_are_runs() -> None:
+    remarked = replace(CLUSTERS, remark="Mind the linkage.")
+    for show in (markdown_results, html_page):
+        assert "Mind the linkage." in show(CLUSTER_RUNS, [remarked])
+        assert "Mind the linkage." not in show([], [remarked])

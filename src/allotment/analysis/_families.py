@@ -45,6 +45,30 @@ def within_and_across(similarity: Floats, families: Sequence[str]) -> tuple[floa
     return _mean_where(similarity, families, inside), _mean_where(similarity, families, outside)
 
 
+def nearest_in_family(similarity: Floats, families: Sequence[str]) -> float:
+    """Returns the share of tasks whose most similar other task is of their own family.
+
+    Of several that are equally similar each counts in part. Tasks without another of their family
+    are left out; NaN where none is left.
+
+    >>> import numpy as np
+    >>> similarity = np.array([[1.0, 0.8, 0.2], [0.8, 1.0, 0.4], [0.2, 0.4, 1.0]])
+    >>> nearest_in_family(similarity, ["a", "a", "b"])
+    1.0
+    >>> nearest_in_family(similarity, ["a", "b", "b"])
+    0.5
+    """
+    check_families(len(similarity), families)
+    member = np.array(families)
+    found = []
+    for task, row in enumerate(similarity):
+        others = np.delete(row, task)
+        of_family = np.delete(member, task) == member[task]
+        if of_family.any():
+            found.append(of_family[others == others.max()].mean())
+    return float(np.mean(found)) if found else float("nan")
+
+
 def distinct_by_family(embeddings: Floats, families: Sequence[str]) -> list[int]:
     """Returns how many different rows the tasks of each family have."""
     check_families(len(embeddings), families)

@@ -10,9 +10,15 @@ from allotment._progress import Floats
 from allotment.records import RunRecord
 
 from ._clusters import Clustering, agreement, cluster, cut, linkage, numbered
-from ._embeddings import cosine_similarity, distinct_groups, embeddings
+from ._embeddings import chance_similarity, cosine_similarity, distinct_groups, embeddings
 from ._estimate import Estimate, estimate
-from ._families import between_families, distinct_by_family, family_names, within_and_across
+from ._families import (
+    between_families,
+    distinct_by_family,
+    family_names,
+    nearest_in_family,
+    within_and_across,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,6 +30,7 @@ class Family:
     n_distinct: Estimate  # different rows among its tasks
     n_uniform: int  # runs in which its tasks share one row
     within: Estimate  # mean similarity of two of its tasks; of no run where it has one task
+    within_by_chance: Estimate  # what rows with as many open gates would have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +40,8 @@ class FamilyPair:
     first: str
     second: str
     similarity: Estimate
+    by_chance: Estimate  # what rows with as many open gates would have
+    n_nearest: int  # runs in which no other two families are nearer
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,6 +52,7 @@ class KnownFamilies:
     pairs: tuple[FamilyPair, ...]  # the nearest first
     within: Estimate  # mean similarity over all pairs of tasks of one family
     across: Estimate  # over all other pairs
+    nearest: Estimate  # share of tasks whose most similar other task is of their family
     agreement_at_known: Estimate  # adjusted Rand index at the known number of families
     agreement_at_chosen: Estimate  # and at the number of clusters that the silhouette chose
 
@@ -56,6 +66,8 @@ class Relatedness:
     silhouette: Estimate  # of no run where it is undefined in all
     stability: float  # mean adjusted Rand index between the clusters of two runs; NaN for one run
     shares: tuple[Estimate, ...]  # of open gates, for each task
+    by_chance: Estimate  # mean similarity that rows with as many open gates would have
+    largest_share: float  # of open gates, over tasks and runs
     budget: float | None  # the share that was allowed, where there was a budget
     known: KnownFamilies | None  # None where the records name no families
 
@@ -75,6 +87,8 @@ def relatedness(records: Sequence[RunRecord]) -> Relatedness:
         silhouette=estimate(each.silhouette for each in clusterings),
         stability=stability(clusterings),
         shares=tuple(estimate(task) for task in np.stack([each.mean(axis=1) for each in rows]).T),
+        by_chance=estimate(_mean_of_pairs(chance_similarity(each)) for each in rows),
+        largest_share=max(float(each.mean(axis=1).max()) for each in rows),
         budget=header.settings.get("training", {}).get("budget"),
         known=_known(rows, similarities, clusterings, families) if families else None,
     )
@@ -108,12 +122,21 @@ def _known(
 ) -> KnownFamilies:
     names = family_names(families)
     between = np.stack([between_families(each, families) for each in similarities])  # [R, F, F]
+    by_chance = np.stack([between_families(chance_similarity(each), families) for each in rows])
     distinct = np.array([distinct_by_family(each, families) for each in rows])  # [R, F]
     inside_and_across = np.array([within_and_across(each, families) for each in similarities])
     at_known = [cut(linkage(each), len(names)) for each in similarities]
+    places = list(combinations(range(len(names)), 2))
+    nearest = [max((run[a, b] for a, b in places), default=np.nan) for run in between]
     pairs = [
-        FamilyPair(first=names[a], second=names[b], similarity=estimate(between[:, a, b]))
-        for a, b in combinations(range(len(names)), 2)
+        FamilyPair(
+            first=names[a],
+            second=names[b],
+            similarity=estimate(between[:, a, b]),
+            by_chance=estimate(by_chance[:, a, b]),
+            n_nearest=int((between[:, a, b] == nearest).sum()),
+        )
+        for a, b in places
     ]
     return KnownFamilies(
         families=tuple(
@@ -123,15 +146,23 @@ def _known(
                 n_distinct=estimate(distinct[:, place]),
                 n_uniform=int((distinct[:, place] == 1).sum()),
                 within=estimate(between[:, place, place]),
+                within_by_chance=estimate(by_chance[:, place, place]),
             )
             for place, name in enumerate(names)
         ),
         pairs=tuple(sorted(pairs, key=lambda pair: -pair.similarity.mean)),
         within=estimate(inside_and_across[:, 0]),
         across=estimate(inside_and_across[:, 1]),
+        nearest=estimate(nearest_in_family(each, families) for each in similarities),
         agreement_at_known=estimate(agreement(labels, families) for labels in at_known),
         agreement_at_chosen=estimate(agreement(each.labels, families) for each in clusterings),
     )
+
+
+def _mean_of_pairs(similarity: Floats) -> float:
+    """Returns the mean over pairs of different tasks; NaN where there is one task."""
+    pairs = similarity[np.triu_indices(len(similarity), 1)]
+    return float(pairs.mean()) if len(pairs) else float("nan")
 
 
 def _check_one_suite(records: Sequence[RunRecord]) -> None:

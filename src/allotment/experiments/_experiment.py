@@ -50,6 +50,7 @@ class Experiment:
     shows: str = "measure"  # "error": the report shows 1 less the accuracy
     shown_task: str = ""  # whose gates the report draws over time; empty: the first task
     structure: str = "the families of tasks"
+    remark: str = ""  # on how to read the results
     n_last_rounds: int = 300
 
     def method(self, name: str) -> Method:
@@ -115,6 +116,7 @@ class Experiment:
             unit="%" if self.measure == "accuracy" else "",
             least=0.0,  # squared errors and cross-entropies
             structure=self.structure,
+            remark=self.remark,
             shows=self.shows,
             shown_task=self.shown_task,
             baseline=self.baseline,

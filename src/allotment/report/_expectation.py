@@ -38,6 +38,7 @@ class Expectation:
     unit: str = ""  # "%" shows a share from 0 to 1 in percent
     least: float = -inf  # what a number without a unit cannot fall below, such as 0 for a loss
     structure: str = "the families of tasks"  # what there is to be found in the allocation
+    remark: str = ""  # on how to read the results, told once there are some
     window: int = 100  # rounds that a loss curve is smoothed over
     shown_task: str = ""  # whose gates are drawn over time; empty: the first task
     baseline: str = ""  # the method that others are compared with; empty: with each other

@@ -45,7 +45,8 @@ def _section_text(part: Section) -> str:
     expectation = part.expectation
     place = f" ({expectation.place})" if expectation.place else ""
     found = "\n".join(f"- {sentence}" for sentence in section_words(part))
-    blocks = [f"## {expectation.title}{place}", found, _provenance_text(part)]
+    remark = expectation.remark if part.records else ""
+    blocks = [f"## {expectation.title}{place}", found, remark, _provenance_text(part)]
     for table in section_tables(part):
         blocks += [f"{table.caption}:" if table.caption else "", markdown_table(table)]
     blocks += [

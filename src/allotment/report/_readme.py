@@ -9,6 +9,8 @@ from ._markdown import markdown_table
 from ._section import Section, sections
 from ._tables import short_table
 
+_SHORT = ("Paper", "Found", "Most similar")  # columns beside the methods and our numbers
+
 
 def readme_results(records: Sequence[RunRecord], expectations: Sequence[Expectation]) -> str:
     """Returns a short table for each experiment: its methods, the paper's value, ours with n."""
@@ -34,6 +36,4 @@ def with_block(text: str, name: str, content: str) -> str:
 def _short(part: Section) -> str:
     expectation = part.expectation
     place = f" ({expectation.place})" if expectation.place else ""
-    return (
-        f"**{expectation.title}**{place}\n\n{markdown_table(short_table(part, ('Paper', 'Found')))}"
-    )
+    return f"**{expectation.title}**{place}\n\n{markdown_table(short_table(part, _SHORT))}"

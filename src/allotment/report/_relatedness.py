@@ -61,12 +61,17 @@ def relatedness_words(part: Section) -> list[str]:
         found = relatedness(runs)
         if found.known is not None and has_many_tasks(runs[0]):
             said.append(f"{row.name}: {_uniform_words(found.known, len(runs))}.")
+            said.append(
+                f"{row.name}: the task most similar to a task is of its own family for "
+                f"{100 * found.known.nearest.mean:.3g} % of the tasks, over runs."
+            )
         if found.known is not None and len(found.known.pairs) > 1:
             near, *_, far = found.known.pairs
             said.append(
                 f"{row.name}: the families nearest to each other are {near.first} and "
                 f"{near.second}, with a mean similarity of "
-                f"{spread_text(near.similarity, _SIMILARITY)}; the farthest are {far.first} and "
+                f"{spread_text(near.similarity, _SIMILARITY)}, in {near.n_nearest} of {len(runs)} "
+                f"runs nearer than any other two; the farthest are {far.first} and "
                 f"{far.second}, with {spread_text(far.similarity, _SIMILARITY)}."
             )
         if has_many_tasks(runs[0]):
@@ -81,12 +86,12 @@ def relatedness_table(row: ExpectedRow, found: Relatedness) -> Table:
 
 def family_table(known: KnownFamilies, name: str) -> Table:
     """Returns the families with their variety and their similarity to each other."""
-    similarity = {(pair.first, pair.second): pair.similarity for pair in known.pairs}
+    between = {(pair.first, pair.second): pair for pair in known.pairs}
     others = known.families if len(known.families) <= _MANY_FAMILIES else ()
     rows = []
     for family in known.families:
         pairs = [
-            similarity.get((family.name, other.name)) or similarity.get((other.name, family.name))
+            between.get((family.name, other.name)) or between.get((other.name, family.name))
             for other in others
         ]
         rows.append(
@@ -95,15 +100,21 @@ def family_table(known: KnownFamilies, name: str) -> Table:
                 str(family.n_tasks),
                 str(family.n_distinct),
                 f"{family.n_uniform} of {family.n_distinct.n}",
-                spread_text(family.within, _SIMILARITY),
-                *(NOTHING if pair is None else spread_text(pair, _SIMILARITY) for pair in pairs),
+                _beside_chance(family.within, family.within_by_chance),
+                *(
+                    NOTHING if pair is None else _beside_chance(pair.similarity, pair.by_chance)
+                    for pair in pairs
+                ),
             )
         )
     head = ("Family", "Tasks", "Distinct embeddings", "One embedding", "Similarity within")
     return Table(
         head=(*head, *(f"to {other.name}" for other in others)),
         rows=tuple(rows),
-        caption=f"Families of tasks, {name}, with the mean cosine similarity of their tasks",
+        caption=(
+            f"Families of tasks, {name}, with the mean cosine similarity of their tasks, and what "
+            "it would be by chance with as many gates open"
+        ),
     )
 
 
@@ -151,6 +162,13 @@ def spread_text(value: Estimate, bounds: tuple[float, float]) -> str:
     return f"{mean} ({interval_text(value, bounds)})"
 
 
+def _beside_chance(value: Estimate, by_chance: Estimate) -> str:
+    """Returns a similarity with its interval, and after it what chance would give."""
+    if value.n == 0:
+        return NOTHING
+    return f"{spread_text(value, _SIMILARITY)}; chance {by_chance.mean:.2f}"
+
+
 def _side_by_side(rows: Sequence[ExpectedRow], found: Sequence[Relatedness]) -> Table:
     """Returns the numbers of several methods, a column for each."""
     lines: dict[str, list[str]] = {}
@@ -181,12 +199,16 @@ def _lines(row: ExpectedRow, found: Relatedness) -> dict[str, str]:
         "Adjusted Rand index with the families, chosen clusters": (
             spread_text(known.agreement_at_chosen, _AGREEMENT) if known else NOTHING
         ),
+        "Tasks whose most similar task is of their family, %": (
+            spread_text(known.nearest.scaled(100.0), (0.0, 100.0)) if known else NOTHING
+        ),
         "Similarity within a family": (
             spread_text(known.within, _SIMILARITY) if known else NOTHING
         ),
         "Similarity across families": (
             spread_text(known.across, _SIMILARITY) if known else NOTHING
         ),
+        "Similarity by chance, with as many gates open": spread_text(found.by_chance, _SIMILARITY),
     }
 
 
@@ -198,8 +220,10 @@ def _uniform_words(known: KnownFamilies, n_runs: int) -> str:
 def _share_words(names: Sequence[str], found: Relatedness) -> str:
     order = sorted(range(len(names)), key=lambda task: found.shares[task].mean)
     least, most = order[0], order[-1]
+    most_of_all = f"at most {100 * found.largest_share:.3g} % in any run"
     allowed = "" if found.budget is None else f"; the budget is {100 * found.budget:.0f} %"
     return (
         f"a task has between {100 * found.shares[least].mean:.0f} % ({names[least]}) and "
-        f"{100 * found.shares[most].mean:.0f} % ({names[most]}) of the gates open{allowed}"
+        f"{100 * found.shares[most].mean:.0f} % ({names[most]}) of the gates open over runs, "
+        f"{most_of_all}{allowed}"
     )

@@ -13,7 +13,9 @@ from ._section import Section, has_many_tasks, section
 NOTHING = "–"
 _VALIDATION = "Validation error, %"
 _UNIFORM = "One row a family"
-_AS_CLUSTERS = "Found the families, as clusters"  # where one row a family is much to ask
+# Where one row a family is much to ask:
+_AS_CLUSTERS = "Found the families, as clusters"
+_NEAREST = "Most similar task is of the family"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,7 +38,8 @@ def section_table(part: Section) -> Table:
     for label, value in part.expectation.elsewhere.items():
         columns.append(dict.fromkeys(columns[0], NOTHING) | {"Method": label, "Paper": value})
     found = f"Found {part.expectation.structure}"
-    optional = {"Condition", _VALIDATION, "Median", found, _AS_CLUSTERS, _UNIFORM, "Collapsed"}
+    structure = {found, _UNIFORM, _AS_CLUSTERS, _NEAREST}
+    optional = {"Condition", _VALIDATION, "Median", *structure, "Collapsed"}
     head = [
         name
         for name in (columns[0] if columns else {})
@@ -99,6 +102,7 @@ def _cells(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> dict[str, 
             row, None if many else found.n_recovered, found
         ),
         _AS_CLUSTERS: _count_text(row, found.n_separated if many else None, found),
+        _NEAREST: _share_text(row, found.nearest) if many else NOTHING,
         "Failed": f"{found.n_failed} of {found.n_runs}" if runs else NOTHING,
         "Collapsed": (
             f"{found.n_collapsed} of {found.n_runs}"
@@ -125,6 +129,10 @@ def _count_text(row: ExpectedRow, n_found: int | None, found: Summary) -> str:
     if not row.learnt or n_found is None:
         return NOTHING
     return f"{n_found} of {found.n_runs - found.n_failed}"
+
+
+def _share_text(row: ExpectedRow, share: Estimate) -> str:
+    return f"{100 * share.mean:.3g} %" if row.learnt and share.n else NOTHING
 
 
 def _lower(text: str) -> str:

@@ -60,8 +60,8 @@ def _structure(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> str:
     n, structure = found.n_runs - found.n_failed, part.expectation.structure
     if has_many_tasks(runs[0]):
         return (
-            f"{row.name}: clusters of the embeddings, as many as families, are {structure} in "
-            f"{found.n_separated} of {_runs(n)}."
+            f"{row.name}: the embeddings, cut into as many clusters as there are families, give "
+            f"the families in {found.n_separated} of {_runs(n)}."
         )
     if found.n_recovered:
         return f"{row.name} found {structure} in {found.n_recovered} of {_runs(n)}."

@@ -1,0 +1,37 @@
+import numpy as np
+from pytest import approx
+
+from allotment.analysis import accuracy_by_family, accuracy_by_task
+from tests.records.made_up import a_record, accuracy_run, failed_run
+
+RUNS = [accuracy_run([0.9, 0.7, 0.5, 0.1], 0), accuracy_run([0.7, 0.7, 0.3, 0.1], 1)]
+
+
+def test_each_task_has_its_mean_over_runs() -> None:
+    found = accuracy_by_task(RUNS)
+    assert list(found) == ["a1", "a2", "b1", "b2"]
+    assert [each.mean for each in found.values()] == approx([0.8, 0.7, 0.4, 0.1])
+    assert found["a1"].sd == approx(np.sqrt(0.02))
+
+
+def test_the_spread_of_a_family_is_that_of_its_means() -> None:
+    found = accuracy_by_family(RUNS)
+    assert {name: each.mean for name, each in found.items()} == approx(
+        {"pair a": 0.75, "pair b": 0.25}
+    )
+    assert found["pair a"].sd == approx(np.std([0.8, 0.7], ddof=1))
+
+
+def test_families_may_be_scattered_or_unknown() -> None:
+    families = ("x", "y", "y", "x")
+    scattered = accuracy_by_family([accuracy_run([0.9, 0.7, 0.5, 0.1], families=families)])
+    assert {name: each.mean for name, each in scattered.items()} == approx({"x": 0.5, "y": 0.6})
+    assert accuracy_by_family([accuracy_run([0.9, 0.7, 0.5, 0.1], families=())]) == {}
+
+
+def test_runs_without_accuracies_do_not_count() -> None:
+    assert accuracy_by_task([failed_run(), a_record()]) == {}
+    assert accuracy_by_family([]) == {}
+    assert accuracy_by_task([*RUNS, failed_run(2)])["a1"].n == 2
+    mixed = accuracy_by_task([accuracy_run([0.9, float("nan"), 0.5, 0.1])])
+    assert (mixed["a1"].n, mixed["a2"].n) == (1, 0)
