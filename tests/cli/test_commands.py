@@ -106,9 +106,17 @@ def test_a_report_is_one_page_that_needs_nothing_beside_itself(allotment: Comman
     assert len(page) < 1_000_000
 
 
+def test_a_report_may_be_of_several_folders(allotment: Command) -> None:
+    for seed in ("0", "1"):
+        allotment("run", "two_pairs", "--runs", "1", "--first-seed", seed, "--out", f"out/{seed}")
+    assert allotment("report", "out/0", "out/1", "out/0").status == 0
+    assert "6 recorded runs" in Path("report.html").read_text()
+
+
 def a_repository() -> None:
     Path("docs").mkdir()
-    Path("README.md").write_text("before\n<!-- results -->\n<!-- /results -->\nafter\n")
+    blocks = "<!-- results -->\n<!-- /results -->\n<!-- speed -->\n<!-- /speed -->"
+    Path("README.md").write_text(f"before\n{blocks}\nafter\n")
 
 
 def test_kept_runs_become_the_results_page_and_its_figures(allotment: Command) -> None:

@@ -10,6 +10,7 @@ from allotment.report import (
     Timing,
     floor_lines,
     read_speed,
+    speed_summary,
     speed_table,
     timing_table,
 )
@@ -76,6 +77,14 @@ def test_a_record_survives_its_file_and_says_where_it_comes_from(tmp_path: Path)
 
 def test_no_record_is_said_so(tmp_path: Path) -> None:
     assert speed_table(tmp_path / "nothing") == "Not measured yet."
+    assert speed_summary(tmp_path / "nothing") == "Not measured yet."
+
+
+def test_the_summary_has_a_line_for_each_way_but_the_reference(tmp_path: Path) -> None:
+    (tmp_path / "two_pairs.json").write_text(RECORD.to_json())
+    *_, line = speed_summary(tmp_path).splitlines()
+    assert line == "| two_pairs | a made-up device | ours | 0.4 | 3 | 8 |"
+    assert len(speed_summary(tmp_path).splitlines()) == 3
 
 
 @mark.parametrize("text", ["", "[]", "{}", '{"benchmark": "x"}'])

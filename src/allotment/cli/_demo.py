@@ -49,7 +49,7 @@ def demo(options: Namespace) -> int:
             folders = run_launch(launch, display)
         print_results(console, experiment, folders)
     page = out / "report.html"
-    write_page(out, page)
+    write_page([out], page)
     say(console, f"\nReport, to open in a browser: {page.resolve()}")
     return 0
 

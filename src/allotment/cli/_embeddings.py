@@ -1,14 +1,13 @@
 """The command that shows which tasks belong together."""
 
 from argparse import Namespace
-from pathlib import Path
 
 from rich.console import Console
 from rich.markup import escape
 
-from ..records import RecordError, RunRecord
+from ..records import RecordError
 from ._display import say
-from ._pages import expectations, read_records
+from ._pages import expectations, read_all
 from ._run import rich_table
 
 
@@ -16,7 +15,7 @@ def show_embeddings(options: Namespace) -> int:
     """Prints which tasks belong together in runs, and draws it."""
     from ..report import embeddings_views, write_views  # here, since figures take long to import
 
-    records = _records(options.runs)
+    records = read_all(options.runs)
     if options.output.exists() and not options.output.is_dir():
         raise RecordError(f"`output` should be a folder. Found the file {options.output}.")
     views = embeddings_views(records, expectations(records))
@@ -36,9 +35,3 @@ def show_embeddings(options: Namespace) -> int:
     paths = write_views(views, options.output)
     say(console, f"Drew {len(paths) // 2} figures, each as PNG and SVG: {options.output}")
     return 0
-
-
-def _records(folders: list[Path]) -> list[RunRecord]:
-    """Returns the runs in the folders, each once however often it is named."""
-    unique = {path.resolve(): path for path in folders}.values()
-    return [record for folder in unique for record in read_records(folder)]

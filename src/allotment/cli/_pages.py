@@ -1,6 +1,7 @@
 """The commands that turn records into pages."""
 
 from argparse import Namespace
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,17 +15,17 @@ if TYPE_CHECKING:
 
 
 def report(options: Namespace) -> int:
-    """Writes one HTML page from the runs in a folder."""
+    """Writes one HTML page from the runs in one or more folders."""
     write_page(options.runs, options.output)
     print(f"Report: {options.output}")
     return 0
 
 
-def write_page(runs: Path, page: Path) -> None:
-    """Writes the page of the runs in a folder."""
+def write_page(folders: Sequence[Path], page: Path) -> None:
+    """Writes the page of the runs in the folders."""
     from ..report import html_page  # here, since figures take long to import
 
-    records = read_records(runs)
+    records = read_all(folders)
     if page.is_dir():
         raise RecordError(f"`output` should be a file. Found the folder {page}.")
     try:
@@ -61,16 +62,31 @@ def docs(options: Namespace) -> int:
 
 def generated_pages(root: Path) -> dict[Path, str]:
     """Returns what the pages that are made from the kept results should hold."""
-    from ..report import markdown_results, readme_results, speed_table, with_block
+    from ..report import (
+        markdown_results,
+        readme_results,
+        speed_summary,
+        speed_table,
+        with_block,
+    )
 
     records = read_kept(root / "results")
     expected = expectations(records)
-    speed = f"\n## Speed\n\n{speed_table(root / 'results' / 'speed')}\n"
+    timings = root / "results" / "speed"
+    speed = f"\n## Speed\n\n{speed_table(timings)}\n"
     readme = (root / "README.md").read_text(encoding="utf-8")
+    readme = with_block(readme, "results", readme_results(records, expected))
+    readme = with_block(readme, "speed", speed_summary(timings))
     return {
         root / "docs" / "results.md": markdown_results(records, expected) + speed,
-        root / "README.md": with_block(readme, "results", readme_results(records, expected)),
+        root / "README.md": readme,
     }
+
+
+def read_all(folders: Sequence[Path]) -> list[RunRecord]:
+    """Returns the runs in the folders, each once however often it is named."""
+    unique = {path.resolve(): path for path in folders}.values()
+    return [record for folder in unique for record in read_records(folder)]
 
 
 def read_records(folder: Path) -> list[RunRecord]:

@@ -107,7 +107,7 @@ def _add_readers(commands: _Commands) -> None:
     """Adds the commands that read what runs have left."""
     runs = "folder of a run, or with runs in it at any depth"
     command = _add(commands, "report", report, "make one HTML page of runs")
-    command.add_argument("runs", **_FOLDER, help=runs)
+    command.add_argument("runs", **_FOLDER, nargs="+", help=runs)
     page: dict[str, Any] = {"type": Path, "metavar": "FILE", "default": Path("report.html")}
     command.add_argument("-o", "--output", **page, help="the page (default: %(default)s)")
     command = _add(

@@ -25,13 +25,13 @@ CLUSTERS = Experiment(
             label="Shared bottom",  # summed or averaged: the same under GroupNorm
             allocation=SharedBottomSettings(),
         ),
-        Method(name="gumbel", label="Gumbel-Matrix", allocation=GumbelSettings()),
         Method(
             name="gumbel_budget",
             label="Gumbel-Matrix, budget 0.5",
             allocation=GumbelSettings(),
             training={"budget": 0.5},
         ),
+        Method(name="gumbel", label="Gumbel-Matrix, no budget", allocation=GumbelSettings()),
     ),
     training=TrainingSettings(
         rounds=20_000, batch_size=32, learning_rate=3e-4, logit_learning_rate=6e-3, crop=4

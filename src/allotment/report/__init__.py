@@ -43,6 +43,7 @@ from ._speed import SpeedRecord as SpeedRecord
 from ._speed import Timing as Timing
 from ._speed import floor_lines as floor_lines
 from ._speed import read_speed as read_speed
+from ._speed import speed_summary as speed_summary
 from ._speed import speed_table as speed_table
 from ._speed import timing_table as timing_table
 from ._tables import Table as Table

@@ -56,13 +56,17 @@ def _section_text(part: Section) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
+def _command_text(command: str, note: str) -> str:
+    return f"`{command}` {note}".strip() if command else note
+
+
 def _provenance_text(part: Section) -> str:
     """Returns the lines above a table: what ran, where, and from which commit."""
     found = provenance(part)
     if not part.records:
         return ""
     lines = [
-        "Command: " + "; ".join(f"`{command}`" for command in found.commands),
+        "Command: " + "; ".join(_command_text(*command) for command in found.commands),
         f"Device: {'; '.join(found.devices)}",
         f"Runs: {found.runs}, trained in {found.time}",
         f"Commit: {'; '.join(found.commits)} ({'; '.join(found.versions)})",

@@ -18,7 +18,7 @@ class Provenance:
 
     runs: str
     time: str  # wall-clock time of all programs
-    commands: tuple[str, ...]
+    commands: tuple[tuple[str, str], ...]  # each with how many runs it gave, where several did
     devices: tuple[str, ...]
     commits: tuple[str, ...]
     versions: tuple[str, ...]
@@ -32,7 +32,7 @@ def provenance(part: Section) -> Provenance:
     return Provenance(
         runs=f"{len(records)} in {len(rows)} of {len(part.rows)} rows, {_rounds(records)}",
         time=_time(records),
-        commands=_counted(record.header.command for record in records),
+        commands=_counts(record.header.command for record in records),
         devices=_counted(_in_turn(e.device for e in r.environment.pieces) for r in records),
         commits=_counted(_in_turn(e.short_commit for e in r.environment.pieces) for r in records),
         versions=_counted(_versions(record) for record in records),
@@ -62,13 +62,18 @@ def _in_turn(texts: Iterable[str]) -> str:
 
 
 def _counted(texts: Iterable[str]) -> tuple[str, ...]:
-    """Returns the different texts, the most frequent first, counted where there are several."""
+    """Returns the different texts, each with how many runs gave it, where there are several."""
+    return tuple(f"{text} {note}".strip() for text, note in _counts(texts))
+
+
+def _counts(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """Returns the different texts, the most frequent first, and what to say of each."""
     counts = Counter(text or "unknown" for text in texts).most_common()
     if len(counts) < 2:
-        return tuple(text for text, _ in counts)
-    lines = [f"{text} ({_runs(n)})" for text, n in counts[:_MOST]]
+        return tuple((text, "") for text, _ in counts)
+    lines = [(text, f"({_runs(n)})") for text, n in counts[:_MOST]]
     left = counts[_MOST:]
-    return (*lines, *([f"and {len(left)} more"] if left else []))
+    return (*lines, *([("", f"and {len(left)} more")] if left else []))
 
 
 def _runs(n: int) -> str:

@@ -12,6 +12,7 @@ from allotment.analysis import (
     embeddings,
     n_decimals,
     relatedness,
+    separates,
     typical_run,
 )
 from allotment.records import RunRecord
@@ -63,7 +64,9 @@ def relatedness_words(part: Section) -> list[str]:
             said.append(f"{row.name}: {_uniform_words(found.known, len(runs))}.")
             said.append(
                 f"{row.name}: the task most similar to a task is of its own family for "
-                f"{100 * found.known.nearest.mean:.3g} % of the tasks, over runs."
+                f"{100 * found.known.nearest.mean:.3g} % of the tasks, over runs; cut into as many "
+                f"clusters as there are families, the embeddings give the families in "
+                f"{sum(separates(run) is True for run in runs)} of {len(runs)}."
             )
         if found.known is not None and len(found.known.pairs) > 1:
             near, *_, far = found.known.pairs

@@ -4,17 +4,18 @@ from ._differences import difference_table
 from ._relatedness import relatedness_tables
 from ._section import Section
 from ._tables import Table, section_table
-from ._task_tables import task_tables
+from ._task_tables import by_family, by_task
 from ._usage import usage_tables
 
 
 def section_tables(part: Section) -> list[Table]:
-    """Returns the results, methods by seed, tasks one by one, embeddings, and components."""
-    differences = difference_table(part)
-    return [
+    """Returns the results, in all and by seed and family; then embeddings, components, tasks."""
+    tables = [
         section_table(part),
-        *([differences] if differences else []),
-        *task_tables(part),
+        difference_table(part),
+        by_family(part),
         *relatedness_tables(part),
         *usage_tables(part),
+        by_task(part),
     ]
+    return [table for table in tables if table is not None]

@@ -126,6 +126,32 @@ def speed_table(folder: Path) -> str:
     return "\n\n".join(blocks) or "Not measured yet."
 
 
+def speed_summary(folder: Path) -> str:
+    """Returns what training took in each record in short, as one Markdown table."""
+    records = [read_speed(path) for path in sorted(folder.glob("*.json"))]
+    rows = [
+        (
+            record.benchmark,
+            record.environment.device,
+            timing.label,
+            f"{median(timing.milliseconds):.3g}",
+            f"{median(record.timings[0].milliseconds):.3g}",
+            f"{median(record.ratios(timing)):.3g}",
+        )
+        for record in records
+        for timing in record.timings[1:]
+    ]
+    head = (
+        "Network",
+        "Device",
+        "Training",
+        "ms per run and task batch",
+        "Plain loop",
+        "Times less",
+    )
+    return markdown_table(Table(head=head, rows=tuple(rows))) if rows else "Not measured yet."
+
+
 def _block(record: SpeedRecord) -> str:
     found = record.environment
     lines = [

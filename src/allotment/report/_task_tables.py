@@ -9,23 +9,29 @@ from ._section import Section, has_many_tasks
 from ._tables import NOTHING, Table
 
 
-def task_tables(part: Section) -> list[Table]:
-    """Returns the accuracy, or the error, by family and by task, where tasks are many."""
-    if not part.records or not has_many_tasks(part.records[0]):
-        return []
-    tables = [_table(part, "Family", accuracy_by_family), _table(part, "Task", accuracy_by_task)]
-    return [table for table in tables if table.rows]
+def by_family(part: Section) -> Table | None:
+    """Returns the accuracy, or the error, by family, where tasks are many."""
+    return _table(part, "Family", accuracy_by_family)
+
+
+def by_task(part: Section) -> Table | None:
+    """Returns the accuracy, or the error, task by task, where tasks are many."""
+    return _table(part, "Task", accuracy_by_task)
 
 
 def _table(
     part: Section, kind: str, by_name: Callable[[Sequence[RunRecord]], dict[str, Estimate]]
-) -> Table:
+) -> Table | None:
+    if not part.records or not has_many_tasks(part.records[0]):
+        return None
     columns = [(row.name, found) for row, runs in part.rows if (found := by_name(runs))]
     names = dict.fromkeys(name for _, found in columns for name in found)
     rows = [
         (name, *(_text(part, found[name]) if name in found else NOTHING for _, found in columns))
         for name in names
     ]
+    if not rows:
+        return None
     return Table(
         head=(kind, *(label for label, _ in columns)),
         rows=tuple(rows),
