@@ -64,7 +64,7 @@ def test_runs_of_several_launches_are_counted_and_mixed_settings_are_told() -> N
     other = loss_run(0.3, 7, command="allotment run two_pairs --set a=1", settings={"a": 1})
     page = html_page([*RUNS, other], [TWO_PAIRS])
     assert "<code>allotment run two_pairs</code> (6 runs)" in page
-    assert "allotment run two_pairs --set a=1 (1 run)" in page
+    assert "<code>allotment run two_pairs --set a=1</code> (1 run)" in page
     assert "Runs of one row differ in their settings." in page
 
 
