@@ -95,3 +95,13 @@ def test_a_remark_is_told_where_there_are_runs() -> None:
     for show in (markdown_results, html_page):
         assert "Mind the linkage." in show(CLUSTER_RUNS, [remarked])
         assert "Mind the linkage." not in show([], [remarked])
+
+
+def test_an_experiment_may_be_about_accuracy_alone() -> None:
+    plain = replace(CLUSTERS, shows_allocation=False)
+    text, page = markdown_results(CLUSTER_RUNS, [plain]), html_page(CLUSTER_RUNS, [plain])
+    for content in (text, page):
+        assert "Fashion without Ankle boot" in content  # its accuracy
+        assert "embedding" not in content
+        assert "Gates open by layer" not in content
+    assert "allocation.png" not in text

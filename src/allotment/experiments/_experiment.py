@@ -48,6 +48,7 @@ class Experiment:
     measure: str  # "loss" or "accuracy"
     measure_label: str
     shows: str = "measure"  # "error": the report shows 1 less the accuracy
+    shows_allocation: bool = True  # whether the report shows what is shared, or accuracy alone
     shown_task: str = ""  # whose gates the report draws over time; empty: the first task
     structure: str = "the families of tasks"
     remark: str = ""  # on how to read the results
@@ -118,6 +119,7 @@ class Experiment:
             structure=self.structure,
             remark=self.remark,
             shows=self.shows,
+            shows_allocation=self.shows_allocation,
             shown_task=self.shown_task,
             baseline=self.baseline,
             elsewhere=self.elsewhere,

@@ -109,5 +109,6 @@ OMNIGLOT_TUNED = replace(
     ),
     n_runs=3,
     baseline="joint",
+    shows_allocation=False,
     elsewhere={},
 )

@@ -40,6 +40,7 @@ class Expectation:
     structure: str = "the families of tasks"  # what there is to be found in the allocation
     remark: str = ""  # on how to read the results, told once there are some
     window: int = 100  # rounds that a loss curve is smoothed over
+    shows_allocation: bool = True  # whether what the methods learnt to share is shown
     shown_task: str = ""  # whose gates are drawn over time; empty: the first task
     baseline: str = ""  # the method that others are compared with; empty: with each other
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # what others published, by name

@@ -43,8 +43,8 @@ class NamedFigure:
 def section_figures(part: Section) -> list[NamedFigure]:
     """Returns the loss curves of an experiment and the allocation of a typical run per method."""
     figures = _loss_figure(part) + _error_figure(part)
-    for row, runs in part.rows:
-        typical = typical_run(runs) if row.learnt else None
+    for row, runs in part.learnt:
+        typical = typical_run(runs)
         if typical is not None:
             every = embedding_figures(part, row, typical)
             figures += every if has_many_tasks(typical) else every[:2]  # few are seen at a glance

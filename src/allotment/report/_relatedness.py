@@ -31,11 +31,10 @@ def learnt_rows(part: Section) -> list[tuple[ExpectedRow, list[RunRecord]]]:
 
     It is worth one where the tasks have known families or are many.
     """
-    finished = [(row, [run for run in runs if run.finished]) for row, runs in part.rows]
     return [
         (row, runs)
-        for row, runs in finished
-        if row.learnt and runs and (runs[0].header.families or has_many_tasks(runs[0]))
+        for row, runs in part.learnt
+        if runs[0].header.families or has_many_tasks(runs[0])
     ]
 
 

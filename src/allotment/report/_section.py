@@ -24,6 +24,14 @@ class Section:
         return [record for _, runs in self.rows for record in runs]
 
     @property
+    def learnt(self) -> list[tuple[ExpectedRow, list[RunRecord]]]:
+        """The rows whose learnt allocation is shown, with the runs that reached their end."""
+        if not self.expectation.shows_allocation:
+            return []
+        finished = [(row, [run for run in runs if run.finished]) for row, runs in self.rows]
+        return [(row, runs) for row, runs in finished if row.learnt and runs]
+
+    @property
     def conditions(self) -> list[str]:
         """The conditions, in the order of the rows."""
         return list(dict.fromkeys(row.condition for row, _ in self.rows))

@@ -11,11 +11,10 @@ from ._tables import NOTHING, Table
 
 def usage_tables(part: Section) -> list[Table]:
     """Returns the usage of each learnt method, where components have kinds and layers."""
-    finished = [(row, [run for run in runs if run.finished]) for row, runs in part.rows]
     return [
         usage_table(usage_by_kind(runs), row.name, len(runs))
-        for row, runs in finished
-        if row.learnt and runs and has_kinds(runs[0])
+        for row, runs in part.learnt
+        if has_kinds(runs[0])
     ]
 
 
@@ -42,8 +41,7 @@ def trend_words(part: Section) -> list[str]:
         f"{row.name}, a trend of the paper: {trend.claim}. It "
         f"{'holds' if trend.holds else 'does not hold'} over all runs together, and it holds in "
         f"{trend.n_holding} of {trend.n_runs} alone: {trend.found}."
-        for row, runs in part.rows
-        if row.learnt
+        for row, runs in part.learnt
         for trend in usage_trends(runs)
     ]
 
