@@ -63,7 +63,10 @@ def test_the_largest_draw_gives_the_last_place(crop: int) -> None:
     assert_close(Augmentation(crop=crop)(image(2, 2, 1), last)[0, 0, 0], expected, rtol=0, atol=0)
 
 
-@mark.parametrize("chosen", [{"crop": 3}, {"shift": 2.0}, {"rotation": 40.0}, {"zoom": 0.3}])
+@mark.parametrize(
+    "chosen",
+    [{"crop": 3}, {"shift": 2.0}, {"rotation": 40.0}, {"zoom": 0.3}, {"slant": 0.4}],
+)
 def test_draws_in_the_middle_leave_an_image_as_it_is(chosen: dict[str, Any]) -> None:
     augmentation = Augmentation(**chosen)
     noise = torch.full((1, 1, augmentation.n_draws), MIDDLE)
@@ -114,6 +117,34 @@ def test_a_zoom_changes_the_length_of_a_side(draw: float, factor: float) -> None
     assert_close(zoomed.sum().sqrt().item(), 20 * factor, rtol=0.02, atol=0)
 
 
+@mark.parametrize(("draw", "sign"), [(1.0, -1), (0.0, 1)])
+def test_a_slant_moves_a_row_by_its_distance_from_the_middle(draw: float, sign: int) -> None:
+    x = image(5, 9, 1)
+    draws = torch.cat([warp_draws(), torch.full((1, 1, 1), draw)], dim=2)
+    slanted = Augmentation(slant=1.0)(x, draws)[0, 0, 0]
+    padded = nn.functional.pad(x[0, 0, 0], [2, 2])
+    rows = [padded[row, 2 - sign * (row - 2) :][:9] for row in range(5)]
+    assert_close(slanted, torch.stack(rows), rtol=0, atol=1e-3)
+
+
+def test_a_slant_comes_before_the_turn() -> None:
+    x = torch.zeros(1, 1, 1, 9, 9)
+    x[..., 4] = 1.0  # an upright stroke
+    draws = torch.cat([warp_draws(angle=1.0), torch.full((1, 1, 1), 1.0)], dim=2)
+    both = Augmentation(slant=1.0, rotation=90.0)(x, draws)
+    upright = torch.cat([warp_draws(), torch.full((1, 1, 1), 1.0)], dim=2)
+    leaning = Augmentation(slant=1.0)(x, upright)
+    assert_close(both, torch.rot90(leaning, k=1, dims=(3, 4)), rtol=0, atol=1e-3)
+
+
+def test_other_draws_stay_where_they_are_beside_a_slant() -> None:
+    noise = torch.rand(1, 1, 7)
+    x = image(9, 9)
+    without = Augmentation(crop=2, shift=2.0, rotation=20.0)(x, noise[..., :6])
+    noise[..., 6] = MIDDLE
+    assert_close(Augmentation(crop=2, shift=2.0, rotation=20.0, slant=0.3)(x, noise), without)
+
+
 def test_a_shift_is_not_turned_with_the_image() -> None:
     x = image(9, 9, 1)
     both = Augmentation(rotation=90.0, shift=2.0)(x, warp_draws(right=1.0, angle=1.0))
@@ -123,7 +154,7 @@ def test_a_shift_is_not_turned_with_the_image() -> None:
 
 
 def test_no_operation_depends_on_the_values_of_the_draws() -> None:
-    augmentation = Augmentation(crop=2, shift=1.0, rotation=10.0, zoom=0.1)
+    augmentation = Augmentation(crop=2, shift=1.0, rotation=10.0, zoom=0.1, slant=0.1)
     with FakeTensorMode():  # shapes without values: whatever looks at one raises
         x, noise = torch.empty(2, 3, 1, 8, 8), torch.empty(2, 3, augmentation.n_draws)
         assert augmentation(x, noise).shape == x.shape
@@ -211,7 +242,7 @@ def test_moving_images_leaves_the_other_draws_as_they_were(
     "chosen",
     [
         {"crop": 2},
-        {"shift": 1.0, "rotation": 30.0, "zoom": 0.2},
+        {"shift": 1.0, "rotation": 30.0, "zoom": 0.2, "slant": 0.2},
         {"crop": 2, "rotation": 30.0, "schedule": "joint"},
     ],
 )
@@ -244,8 +275,8 @@ def test_images_that_are_drawn_anew_are_moved_too(seen: dict[bool, list[Tensor]]
     assert (torch.cat(seen[True]) == 0).any()
 
 
-@mark.parametrize("chosen", [{"crop": 1}, {"shift": 1.0}, {"rotation": 1.0}, {"zoom": 0.1}])
+@mark.parametrize("chosen", [{"crop": 1}, {"shift": 1.0}, {"zoom": 0.1}, {"slant": 0.1}])
 def test_examples_that_are_no_images_cannot_be_moved(chosen: dict[str, Any]) -> None:
-    rule = r"`crop`, `shift`, `rotation` and `zoom` should be set for images alone, examples of "
+    rule = r"`rotation`, `zoom` and `slant` should be set for images alone, examples of "
     with raises(ValueError, match=rule + r"shape \[C, H, W\]\. Found examples of shape \[6\]\.$"):
         weights_of(a_run(settings=TrainingSettings(rounds=10, **chosen)))

@@ -11,7 +11,7 @@ N_WARP_DRAWS = 4  # right, down, angle, size
 
 
 class Augmentation:
-    """Crops, and shifts, turns and resizes, each image by draws of its own.
+    """Crops, and shifts, turns, resizes and slants, each image by draws of its own.
 
     A draw of 0.5 leaves an image where it is, and what moves in from outside is zero. Draws are
     arguments and no size depends on their values, so a step that augments can be captured.
@@ -22,30 +22,41 @@ class Augmentation:
         shift: The largest shift in pixels, in either direction of both axes.
         rotation: The largest angle in degrees, in either direction.
         zoom: The largest relative change of size, to either side.
+        slant: The largest shift of a row to either side, for each row that it is from the middle.
     """
 
     def __init__(
-        self, *, crop: int = 0, shift: float = 0.0, rotation: float = 0.0, zoom: float = 0.0
+        self,
+        *,
+        crop: int = 0,
+        shift: float = 0.0,
+        rotation: float = 0.0,
+        zoom: float = 0.0,
+        slant: float = 0.0,
     ) -> None:
         self.crop = crop
         self.shift = shift
         self.rotation = rotation
         self.zoom = zoom
-        self._warps = any((shift, rotation, zoom))
-        self.n_draws = N_CROP_DRAWS * bool(crop) + N_WARP_DRAWS * self._warps  # for each image
+        self.slant = slant
+        warps = any((shift, rotation, zoom, slant))
+        # A slant has its draw in the end, and only where there is one: others keep theirs.
+        self._sizes = (N_CROP_DRAWS * bool(crop), N_WARP_DRAWS * warps, int(bool(slant)))
+        self.n_draws = sum(self._sizes)  # for each image
 
     def __call__(self, x: Tensor, noise: Tensor) -> Tensor:
         """Returns images ``[R, B, C, H, W]`` moved as uniform ``noise [R, B, n_draws]`` says."""
         if x.ndim != 5:
             raise ValueError(
-                "`crop`, `shift`, `rotation` and `zoom` should be set for images alone, examples "
-                f"of shape [C, H, W]. Found examples of shape {list(x.shape[2:])}."
+                "`crop`, `shift`, `rotation`, `zoom` and `slant` should be set for images alone, "
+                f"examples of shape [C, H, W]. Found examples of shape {list(x.shape[2:])}."
             )
         images, draws = x.flatten(0, 1), noise.flatten(0, 1).to(x.dtype)
-        if self._warps:
-            images = self._warped(images, draws[:, -N_WARP_DRAWS:])
+        crop, warp, slant = draws.split(self._sizes, dim=1)
+        if warp.shape[1]:
+            images = self._warped(images, warp, slant)
         if self.crop:
-            images = self._cropped(images, draws[:, :N_CROP_DRAWS])
+            images = self._cropped(images, crop)
         return images.view(x.shape)
 
     def _cropped(self, images: Tensor, draws: Tensor) -> Tensor:
@@ -61,8 +72,11 @@ class Augmentation:
         spread = places.flatten(1).unsqueeze(1).expand(-1, n_channels, -1)
         return padded.flatten(2).gather(2, spread).view(images.shape)
 
-    def _warped(self, images: Tensor, draws: Tensor) -> Tensor:
-        """Returns images ``[N, C, H, W]`` shifted, turned and resized by draws ``[N, 4]``."""
+    def _warped(self, images: Tensor, draws: Tensor, slant: Tensor) -> Tensor:
+        """Returns images ``[N, C, H, W]`` slanted, then turned, resized and shifted.
+
+        ``draws [N, 4]`` are for all but the slant, ``slant [N, 1]`` or ``[N, 0]`` for that.
+        """
         height, width = images.shape[2:]
         right, down, angle, size = (2 * draws - 1).unbind(1)  # [N] each, -1 to 1
         angle = math.radians(self.rotation) * angle
@@ -78,5 +92,8 @@ class Augmentation:
             ],
             dim=1,
         )  # [N, 2, 3]
+        if self.slant:
+            lean = self.slant * (2 * slant - 1) * ratio  # [N, 1]
+            places = torch.stack([places[:, 0] + lean * places[:, 1], places[:, 1]], dim=1)
         grid = F.affine_grid(places, list(images.shape), align_corners=False)
         return F.grid_sample(images, grid, padding_mode="zeros", align_corners=False)

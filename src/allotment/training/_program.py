@@ -44,7 +44,11 @@ class Program:
         n_features = heads.weight.shape[-1] if dropout and isinstance(heads, HeadTable) else 0
         chosen = self.settings
         self._augmentation = Augmentation(
-            crop=chosen.crop, shift=chosen.shift, rotation=chosen.rotation, zoom=chosen.zoom
+            crop=chosen.crop,
+            shift=chosen.shift,
+            rotation=chosen.rotation,
+            zoom=chosen.zoom,
+            slant=chosen.slant,
         )
         self._blocks = BlockMaker(
             runs, self._store, sum(network.layer_sizes), n_features, self._augmentation.n_draws
