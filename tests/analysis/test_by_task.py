@@ -1,5 +1,7 @@
+from dataclasses import replace
+
 import numpy as np
-from pytest import approx
+from pytest import approx, raises
 
 from allotment.analysis import accuracy_by_family, accuracy_by_task
 from tests.records.made_up import a_record, accuracy_run, failed_run
@@ -33,5 +35,14 @@ def test_runs_without_accuracies_do_not_count() -> None:
     assert accuracy_by_task([failed_run(), a_record()]) == {}
     assert accuracy_by_family([]) == {}
     assert accuracy_by_task([*RUNS, failed_run(2)])["a1"].n == 2
-    mixed = accuracy_by_task([accuracy_run([0.9, float("nan"), 0.5, 0.1])])
-    assert (mixed["a1"].n, mixed["a2"].n) == (1, 0)
+    collapsed = replace(failed_run(3), outcome=replace(RUNS[0].outcome, status="failed"))
+    assert accuracy_by_task([*RUNS, collapsed])["a1"].n == 2
+    mixed = [accuracy_run([0.9, float("nan"), 0.5, 0.1])]
+    assert (accuracy_by_task(mixed)["a1"].n, accuracy_by_task(mixed)["a2"].n) == (1, 0)
+    assert accuracy_by_family(mixed)["pair a"].mean == approx(0.9)
+
+
+def test_runs_of_other_tasks_are_not_mixed() -> None:
+    other = accuracy_run([0.9, 0.7, 0.5, 0.1], task_names=("a", "b", "c", "d"))
+    with raises(ValueError, match="Found 2 finished runs of 2 suites of tasks"):
+        accuracy_by_task([RUNS[0], other])

@@ -4,7 +4,6 @@ import torch
 from numpy.testing import assert_allclose
 
 from allotment.analysis import (
-    chance_similarity,
     cosine_similarity,
     distinct_groups,
     embeddings,
@@ -76,15 +75,3 @@ def test_permuting_tasks_permutes_the_similarity() -> None:
     order = draws.permutation(12)
     expected = cosine_similarity(rows)[np.ix_(order, order)]
     assert_allclose(cosine_similarity(rows[order]), expected, rtol=0, atol=1e-12)
-
-
-def test_chance_is_what_independent_rows_have_in_common() -> None:
-    draws = np.random.default_rng(0)
-    n_open = (2_000, 5_000, 9_000)
-    rows = np.zeros((3, 10_000))
-    for row, n in zip(rows, n_open, strict=True):
-        row[draws.permutation(10_000)[:n]] = 1.0
-    off = ~np.eye(3, dtype=bool)
-    found, expected = cosine_similarity(rows)[off], chance_similarity(rows)[off]
-    assert_allclose(found, expected, rtol=0.05)
-    assert expected.min() == pytest.approx(np.sqrt(0.2 * 0.5))

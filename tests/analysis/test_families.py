@@ -9,7 +9,7 @@ from allotment.analysis import (
     cosine_similarity,
     distinct_by_family,
     family_names,
-    nearest_in_family,
+    own_is_nearest,
     within_and_across,
 )
 
@@ -63,13 +63,16 @@ def test_a_family_for_each_task_is_asked_for() -> None:
         between_families(cosine_similarity(ROWS), ("a", "a", "b"))
 
 
-def test_the_nearest_task_by_hand() -> None:
-    # 0: 1 and 3, equally near, one of them its own; 1: 0 and 2 likewise; 2: 1; 3: 0.
-    assert nearest_in_family(cosine_similarity(ROWS), FAMILIES) == approx((1 / 2 + 1 / 2) / 4)
-    assert nearest_in_family(cosine_similarity(ROWS[[0, 1]]), ("a", "a")) == 1.0
+def test_the_nearest_family_by_hand() -> None:
+    # Own and other: 0 has H and (0 + H) / 2, 1 has H and (H + 1/2) / 2, 2 has 0 and (0 + H) / 2,
+    # 3 has 0 and (H + 1/2) / 2.
+    assert own_is_nearest(cosine_similarity(ROWS), FAMILIES).tolist() == [1, 1, 0, 0]
 
 
-def test_tasks_alone_in_their_family_have_no_nearest_of_it() -> None:
-    similarity = np.array([[1.0, 0.9, 0.1], [0.9, 1.0, 0.2], [0.1, 0.2, 1.0]])
-    assert nearest_in_family(similarity, ("a", "a", "b")) == 1.0
-    assert math.isnan(nearest_in_family(similarity, ("a", "b", "c")))
+def test_a_tie_is_not_nearest_and_a_task_alone_has_no_family() -> None:
+    assert own_is_nearest(np.ones((4, 4)), FAMILIES).tolist() == [0, 0, 0, 0]
+    third = 3 / math.sqrt(6 * 18), 1 / math.sqrt(6 * 2)  # equal but for the last bit
+    similarity = np.array([[1.0, max(third), min(third)], [0.5, 1.0, 0.4], [0.5, 0.4, 1.0]])
+    found = own_is_nearest(similarity, ("a", "a", "b"))
+    assert found[:2].tolist() == [0, 1]
+    assert math.isnan(found[2])

@@ -30,7 +30,8 @@ def test_what_runs_say_together_by_hand() -> None:
     assert found.known.agreement_at_chosen.n == 3
     assert found.known.within.mean == approx(2 / 3)
     assert found.known.across.mean == approx((0 + 0 + 0.5) / 3)
-    assert found.known.nearest.mean == approx(2 / 3)
+    assert found.known.stability_at_known == approx((1 + 2 * wrong) / 3)
+    assert [family.own_nearest.mean for family in found.known.families] == approx([2 / 3, 2 / 3])
     assert found.largest_share == 0.5
     assert found.by_chance.mean == approx((0.5 + 4 * np.sqrt(0.125) + 0.25) / 6)
     first, second = found.known.families
@@ -50,9 +51,36 @@ def test_families_that_are_nearer_come_first() -> None:
     assert found.known.across.mean < found.known.within.mean
     assert [pair.n_nearest for pair in found.known.pairs] == [3, 0, 0]
     assert nearest.similarity.mean > nearest.by_chance.mean
-    assert found.known.nearest.mean == 1.0
+    cifar, mnist, _ = found.known.families
+    assert cifar.own_nearest.mean == 1.0
+    assert cifar.own_nearest_by_chance.mean < 0.9
+    assert mnist.own_nearest_by_chance.mean == 1.0
+    assert cifar.within.mean > cifar.within_by_chance.mean
+    assert cifar.within_by_chance.mean == approx(0.53, abs=0.03)  # half of the gates are open
+    assert max(cifar.apartness) < 0.05
+    assert all(math.isnan(share) for share in mnist.apartness)
     assert found.budget == 0.5
     assert found.stability == 1.0
+
+
+def test_the_nearest_pair_is_counted_in_every_run_and_ties_do_not_count() -> None:
+    first, second, third = np.eye(3)
+    near = np.stack([first, first, first + second, first + second, third, third])
+    far = near[[0, 1, 4, 5, 2, 3]]
+    names = tuple("abcdef")
+    families = ("x", "x", "y", "y", "z", "z")
+
+    def known(*matrices: Floats) -> list[tuple[str, str, int]]:
+        runs = [
+            run_of(each, seed, task_names=names, families=families, layer_sizes=(3,))
+            for seed, each in enumerate(matrices)
+        ]
+        found = relatedness(runs).known
+        assert found is not None
+        return [(pair.first, pair.second, pair.n_nearest) for pair in found.pairs]
+
+    assert sorted(known(near, near, far)) == [("x", "y", 2), ("x", "z", 1), ("y", "z", 0)]
+    assert {n for _, _, n in known(np.ones((6, 3)))} == {0}
 
 
 def test_permuting_tasks_permutes_everything() -> None:

@@ -109,8 +109,19 @@ def test_a_report_is_one_page_that_needs_nothing_beside_itself(allotment: Comman
 def test_a_report_may_be_of_several_folders(allotment: Command) -> None:
     for seed in ("0", "1"):
         allotment("run", "two_pairs", "--runs", "1", "--first-seed", seed, "--out", f"out/{seed}")
-    assert allotment("report", "out/0", "out/1", "out/0").status == 0
-    assert "6 recorded runs" in Path("report.html").read_text()
+    assert allotment("report", "out/0", "out/1", "out/0", "out").status == 0
+    assert "6 recorded runs" in Path("report.html").read_text()  # each once
+
+
+def test_what_is_written_beside_kept_results_stands_on_their_page(allotment: Command) -> None:
+    a_repository()
+    allotment(*RUN)
+    allotment("keep", "out")
+    Path("results/two_pairs/remark.md").write_text("Mind the gap.\n")
+    allotment("docs")
+    assert "\n\nMind the gap.\n\n" in Path("docs/results.md").read_text()
+    allotment("report", "out")
+    assert "Mind the gap." not in Path("report.html").read_text()
 
 
 def a_repository() -> None:

@@ -1,9 +1,14 @@
 from dataclasses import replace
 
+import numpy as np
+
+from allotment.analysis import relatedness
+from allotment.records import RunRecord
 from allotment.report import Expectation, ExpectedRow, html_page, markdown_results, words
 from allotment.report._relatedness import relatedness_tables
 from allotment.report._section import section
 from allotment.report._section_tables import section_tables
+from tests.records.made_up import a_record, an_evaluation
 from tests.report.expected import MNIST, TWO_PAIRS, runs
 from tests.report.suites import OMNIGLOT, alphabets_run, clusters_run
 
@@ -41,12 +46,21 @@ def test_the_papers_number_of_embeddings_stands_beside_ours() -> None:
 
 
 def test_many_tasks_have_tables_of_families_and_of_groups() -> None:
-    _, families, groups = relatedness_tables(section(CLUSTER_RUNS, CLUSTERS))
+    _, families, cuts, groups = relatedness_tables(section(CLUSTER_RUNS, CLUSTERS))
     assert [row[0] for row in families.rows] == ["CIFAR-100", "MNIST", "Fashion-MNIST"]
     assert families.rows[1][:4] == ("MNIST", "10", "1.00 ± 0.00 sd (n=3)", "3 of 3")
     assert families.head[-3:] == ("to CIFAR-100", "to MNIST", "to Fashion-MNIST")
     assert families.rows[1][-1] == families.rows[2][-2]  # the same similarity, seen from either
-    assert "; chance 0." in families.rows[1][-1]
+    known = relatedness(CLUSTER_RUNS).known
+    assert known is not None
+    cifar, near = known.families[0], known.pairs[0]
+    assert families.rows[1][-1].endswith(f"; chance {near.by_chance.mean:.2f}")
+    assert families.rows[0][6].endswith(f"; chance {cifar.within_by_chance.mean:.2f}")
+    chance = 100 * cifar.own_nearest_by_chance.mean
+    assert families.rows[0][4] == f"100 % (chance {chance:.0f} %)"
+    assert families.rows[0][5] == ", ".join(f"{share:.2g}" for share in cifar.apartness)
+    assert families.rows[1][5] == "–"
+    assert cuts.rows[1] == ("1", "1.00", "20 CIFAR-100; 10 MNIST; 10 Fashion-MNIST")
     names = [name for row in groups.rows for name in row[1].split(", ")]
     assert sorted(names) == sorted(CLUSTER_RUNS[0].header.task_names)
     assert {row[0] for row in groups.rows} == {"1", "2", "3"}
@@ -60,21 +74,24 @@ def test_what_the_paper_says_of_clusters_is_told_in_words() -> None:
     ) in said
     (nearest,) = [sentence for sentence in said if "nearest" in sentence]
     assert "nearest to each other are MNIST and Fashion-MNIST" in nearest
-    assert "in 3 of 3 runs nearer than any other two" in nearest
+    assert "in 3 of 3 runs no other two are as near" in nearest
+    (own,) = [sentence for sentence in said if "own family" in sentence]
+    assert own.startswith("Gumbel-Matrix: 100 % (chance ")
+    assert "of the CIFAR-100 tasks are nearer to their own family" in own
     assert (
-        "Gumbel-Matrix: the task most similar to a task is of its own family for 100 % of the "
-        "tasks, over runs; cut into as many clusters as there are families, the embeddings give "
-        "the families in 3 of 3."
+        "Gumbel-Matrix: cut into 3 clusters, the tree of the embeddings gives the families in 3 of "
+        "3 runs."
     ) in said
     (shares,) = [sentence for sentence in said if "gates open" in sentence]
     assert "a task has between 50 % (CIFAR fish) and 58 %" in shares
-    assert shares.endswith(", at most 60.4 % in any run; the budget is 50 %.")
+    assert shares.endswith(", and no task in any run more than 60.4 %; the budget is 50 %.")
 
 
 def test_strict_recovery_is_not_asked_of_many_tasks() -> None:
     table = section_tables(section(CLUSTER_RUNS, CLUSTERS))[0]
     assert table.rows[0][table.head.index("Found the families, as clusters")] == "3 of 3"
-    assert table.rows[0][table.head.index("Most similar task is of the family")] == "100 %"
+    ones = table.rows[0][table.head.index("Families with one row")]
+    assert ones == "MNIST 3 of 3, Fashion-MNIST 3 of 3"
     assert "Found the families of tasks" not in table.head
     assert "One row a family" not in table.head
 
@@ -90,11 +107,41 @@ def test_the_tables_are_on_both_pages() -> None:
         assert "Anglo-Saxon Futhorc, Atemayar Qelisayer" in content
 
 
-def test_a_remark_is_told_where_there_are_runs() -> None:
+def test_families_that_are_not_found_are_not_said_to_be() -> None:
+    mixed = clusters_run(3)
+    rows = mixed.outcome.matrix[np.random.default_rng(0).permutation(40)]
+    runs = [*CLUSTER_RUNS, replace(mixed, outcome=replace(mixed.outcome, matrix=rows))]
+    said = words(runs, CLUSTERS)
+    assert any("gives the families in 3 of 4 runs" in sentence for sentence in said)
+    _, _, cuts, _ = relatedness_tables(section(runs, CLUSTERS))
+    assert float(cuts.rows[3][1]) < 0.5
+
+
+def test_families_of_one_task_have_no_nearest_family() -> None:
+    alone = [a_run_alone(seed) for seed in range(2)]
+    text = markdown_results(alone, [CLUSTERS])
+    assert "nan" not in text
+    assert "own family" not in "".join(words(alone, CLUSTERS))
+
+
+def a_run_alone(seed: int) -> RunRecord:
+    """A run of nine tasks, each a family."""
+    run = clusters_run(seed)
+    names = run.header.task_names[:9]
+    outcome = replace(
+        run.outcome,
+        matrix=run.outcome.matrix[:9],
+        probabilities=run.outcome.probabilities[:9],
+        test=an_evaluation(np.full(9, 0.9)),
+    )
+    header = replace(run.header, task_names=names, families=names, n_classes=(5,) * 9)
+    return a_record(header, outcome)
+
+
+def test_a_remark_stands_on_the_results_page_alone() -> None:
     remarked = replace(CLUSTERS, remark="Mind the linkage.")
-    for show in (markdown_results, html_page):
-        assert "Mind the linkage." in show(CLUSTER_RUNS, [remarked])
-        assert "Mind the linkage." not in show([], [remarked])
+    assert "Mind the linkage." in markdown_results(CLUSTER_RUNS, [remarked])
+    assert "Mind the linkage." not in html_page(CLUSTER_RUNS, [remarked])  # of anybody's runs
 
 
 def test_an_experiment_may_be_about_accuracy_alone() -> None:

@@ -1,10 +1,12 @@
 from dataclasses import replace
 
+import numpy as np
+
 from allotment.report import ExpectedRow
 from allotment.report._section import section
 from allotment.report._section_tables import section_tables
 from allotment.report._task_tables import by_family, by_task
-from tests.report.expected import TWO_PAIRS, runs
+from tests.records.made_up import accuracy_run, an_evaluation
 from tests.report.suites import CLUSTER_TASKS, OMNIGLOT, alphabets_run, clusters_run
 from tests.report.test_relatedness import CLUSTERS
 
@@ -18,7 +20,7 @@ def test_families_and_tasks_have_a_line_each() -> None:
     assert families.head == ("Family", "Gumbel-Matrix")
     # Accuracies of 90.0, 90.1 and 90.2 % in every task.
     assert families.rows == tuple(
-        (name, "90.10 ± 0.10") for name in ("CIFAR-100", "MNIST", "Fashion-MNIST")
+        (name, "90.10 ± 0.10 sd (n=3)") for name in ("CIFAR-100", "MNIST", "Fashion-MNIST")
     )
     assert [row[0] for row in tasks.rows] == list(CLUSTER_TASKS)
     assert tasks.caption.startswith("Test accuracy, %, by task")
@@ -31,7 +33,7 @@ def test_an_error_is_shown_as_one_and_methods_stand_beside_each_other() -> None:
     assert tasks is not None
     assert by_family(part) is None
     assert tasks.head == ("Task", "Shared bottom", "Gumbel-Matrix")
-    assert {row[1:] for row in tasks.rows} == {("7", "6.5")}
+    assert {row[1:] for row in tasks.rows} == {("7 (n=1, no spread)", "6.5 (n=1, no spread)")}
     both = replace(
         OMNIGLOT, rows=(*OMNIGLOT.rows, ExpectedRow(method="more", label="More", learnt=True))
     )
@@ -41,8 +43,28 @@ def test_an_error_is_shown_as_one_and_methods_stand_beside_each_other() -> None:
 
 
 def test_few_tasks_have_none() -> None:
-    assert by_task(section(runs("gumbel", [0.3, 0.4]), TWO_PAIRS)) is None
+    few = [accuracy_run([0.9, 0.8, 0.7, 0.6], experiment="clusters")]
+    assert by_task(section(few, CLUSTERS)) is None
     assert by_task(section([], CLUSTERS)) is None
+
+
+def test_losses_and_runs_of_different_tasks_have_none() -> None:
+    first = CLUSTER_RUNS[0]
+    by_loss = replace(first, header=replace(first.header, measure="loss"))
+    assert by_task(section([by_loss], CLUSTERS)) is None
+    names = first.header.task_names
+    renamed = replace(first, header=replace(first.header, task_names=names[::-1], seed=7))
+    assert by_task(section([first, renamed], CLUSTERS)) is None
+
+
+def test_a_task_without_accuracy_is_left_open() -> None:
+    first = CLUSTER_RUNS[0]
+    accuracies = np.full(40, 0.9)
+    accuracies[0] = np.nan
+    mixed = replace(first, outcome=replace(first.outcome, test=an_evaluation(accuracies)))
+    tasks = by_task(section([mixed], CLUSTERS))
+    assert tasks is not None
+    assert [row[1] for row in tasks.rows[:2]] == ["–", "90 (n=1, no spread)"]
 
 
 def test_families_stand_near_the_results_and_tasks_at_the_end() -> None:

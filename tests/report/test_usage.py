@@ -15,7 +15,12 @@ def test_a_row_for_each_layer_and_a_column_for_each_kind() -> None:
 
 
 def test_copies_of_a_kind_are_one_column() -> None:
-    (table,) = usage_tables(sections([clusters_run()], [])[0])
+    table, by_family = usage_tables(sections([clusters_run()], [])[0])
+    assert by_family.head == ("Family", "Layer", "conv3x3", "conv5x5")
+    assert [row[:2] for row in by_family.rows[:4]] == [
+        *(("CIFAR-100", layer) for layer in "123"),
+        ("MNIST", "1"),
+    ]
     assert table.head == ("Layer", "conv3x3", "conv5x5", "Tasks differ")
 
 

@@ -38,6 +38,18 @@ def test_the_best_method_is_named_first_and_each_is_set_beside_the_next() -> Non
     ]
 
 
+def test_runs_of_the_same_seeds_are_judged_by_their_differences() -> None:
+    # Far apart over seeds, and always in the same order.
+    found = [*runs("gumbel", [1.0, 3.0, 5.0]), *runs("no_sharing", [1.1, 3.2, 5.1])]
+    said = words(found, TWO_PAIRS)
+    assert any(
+        sentence.endswith(
+            "the two intervals overlap, but that of the differences seed by seed leaves out 0."
+        )
+        for sentence in said
+    )
+
+
 def test_the_order_follows_the_numbers_and_not_the_hope() -> None:
     found = words([*runs("gumbel", [0.9, 0.91]), *runs("no_sharing", [0.1, 0.11])], TWO_PAIRS)
     assert found[1].startswith("No sharing ends at 0.1")

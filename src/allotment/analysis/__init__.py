@@ -20,6 +20,9 @@ False
 
 from ._by_task import accuracy_by_family as accuracy_by_family
 from ._by_task import accuracy_by_task as accuracy_by_task
+from ._chance import apartness as apartness
+from ._chance import chance_own_is_nearest as chance_own_is_nearest
+from ._chance import chance_similarity as chance_similarity
 from ._clusters import Clustering as Clustering
 from ._clusters import agreement as agreement
 from ._clusters import cluster as cluster
@@ -33,7 +36,6 @@ from ._curves import loss_band as loss_band
 from ._curves import smooth as smooth
 from ._difference import PairedDifference as PairedDifference
 from ._difference import paired_difference as paired_difference
-from ._embeddings import chance_similarity as chance_similarity
 from ._embeddings import cosine_similarity as cosine_similarity
 from ._embeddings import distinct_groups as distinct_groups
 from ._embeddings import embeddings as embeddings
@@ -47,7 +49,7 @@ from ._estimate import n_decimals as n_decimals
 from ._families import between_families as between_families
 from ._families import distinct_by_family as distinct_by_family
 from ._families import family_names as family_names
-from ._families import nearest_in_family as nearest_in_family
+from ._families import own_is_nearest as own_is_nearest
 from ._families import within_and_across as within_and_across
 from ._measure import GroupKey as GroupKey
 from ._measure import Summary as Summary
@@ -66,6 +68,7 @@ from ._relatedness import Relatedness as Relatedness
 from ._relatedness import relatedness as relatedness
 from ._relatedness import separates as separates
 from ._relatedness import stability as stability
+from ._suite import n_suites as n_suites
 from ._trends import Trend as Trend
 from ._trends import usage_trends as usage_trends
 from ._usage import Usage as Usage

@@ -9,6 +9,7 @@ from allotment.records import RunRecord
 
 from ._estimate import Estimate, estimate
 from ._families import family_names
+from ._suite import check_one_suite
 
 
 def accuracy_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
@@ -23,9 +24,10 @@ def accuracy_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
 
 
 def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:
-    """Returns the mean test accuracy over the tasks of each family, over runs; see above.
+    """Returns the mean test accuracy over the tasks of each family, over runs.
 
-    Empty where the records name no families, too.
+    Tasks without an accuracy do not count. Empty where no run has test accuracies, or where the
+    records name no families.
     """
     accuracies = _accuracies(records)
     if not len(accuracies) or not records[0].header.families:
@@ -33,13 +35,21 @@ def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     families = records[0].header.families
     member = np.array(families)
     return {
-        name: estimate(accuracies[:, member == name].mean(axis=1))
+        name: estimate(_mean_of_known(row) for row in accuracies[:, member == name])
         for name in family_names(families)
     }
 
 
 def _accuracies(records: Sequence[RunRecord]) -> Floats:
     """Returns the test accuracies of the runs that have them, shape ``[R, T]``."""
-    tests = [record.outcome.test for record in records if record.finished]
+    finished = [record for record in records if record.finished]
+    if finished:
+        check_one_suite(finished)
+    tests = [record.outcome.test for record in finished]
     known = [test.accuracies for test in tests if test is not None and test.accuracies is not None]
     return np.stack(known) if known else np.empty((0, 0))
+
+
+def _mean_of_known(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")

@@ -44,21 +44,6 @@ def cosine_similarity(embeddings: ArrayLike) -> Floats:
     return clipped
 
 
-def chance_similarity(embeddings: ArrayLike) -> Floats:
-    """Returns how alike each two rows would be if their open gates were anywhere, ``[T, T]``.
-
-    Of rows with shares p and q of their gates open, independently of each other, a share pq is open
-    in both, and their cosine similarity is about pq / root(pq), the root of pq. So tasks that use
-    most of a network look alike whatever they share.
-
-    >>> chance_similarity([[1, 1, 0, 0], [0, 0, 1, 1]]).tolist()
-    [[0.5, 0.5], [0.5, 0.5]]
-    """
-    shares: Floats = np.asarray(embeddings, dtype=float).mean(axis=1)
-    by_chance: Floats = np.sqrt(np.outer(shares, shares))
-    return by_chance
-
-
 def is_uniform(record: RunRecord) -> bool | None:
     """Returns whether all tasks of each family have the same row; None without families."""
     families = record.header.families

@@ -8,6 +8,8 @@ from allotment._progress import Floats
 
 from ._embeddings import distinct_groups
 
+_ROUNDING = 1e-10  # two similarities that differ by less are equal
+
 
 def family_names(families: Sequence[str]) -> tuple[str, ...]:
     """Returns each family once, in the order of their first tasks."""
@@ -45,28 +47,26 @@ def within_and_across(similarity: Floats, families: Sequence[str]) -> tuple[floa
     return _mean_where(similarity, families, inside), _mean_where(similarity, families, outside)
 
 
-def nearest_in_family(similarity: Floats, families: Sequence[str]) -> float:
-    """Returns the share of tasks whose most similar other task is of their own family.
+def own_is_nearest(similarity: Floats, families: Sequence[str]) -> Floats:
+    """Returns for each task whether its own family is nearest to it, 1 or 0, shape ``[T]``.
 
-    Of several that are equally similar each counts in part. Tasks without another of their family
-    are left out; NaN where none is left.
+    It is where the mean similarity to the others of its family is larger than that to any other
+    family. NaN for a task without another of its family.
 
     >>> import numpy as np
-    >>> similarity = np.array([[1.0, 0.8, 0.2], [0.8, 1.0, 0.4], [0.2, 0.4, 1.0]])
-    >>> nearest_in_family(similarity, ["a", "a", "b"])
-    1.0
-    >>> nearest_in_family(similarity, ["a", "b", "b"])
-    0.5
+    >>> similarity = np.array([[1.0, 0.8, 0.2], [0.8, 1.0, 0.9], [0.2, 0.9, 1.0]])
+    >>> own_is_nearest(similarity, ["a", "a", "b"]).tolist()
+    [1.0, 0.0, nan]
     """
     check_families(len(similarity), families)
-    member = np.array(families)
-    found = []
-    for task, row in enumerate(similarity):
-        others = np.delete(row, task)
-        of_family = np.delete(member, task) == member[task]
-        if of_family.any():
-            found.append(of_family[others == others.max()].mean())
-    return float(np.mean(found)) if found else float("nan")
+    names = family_names(families)
+    member = np.array([[family == name for name in names] for family in families], dtype=float)
+    sizes = member.sum(axis=0) - member  # [T, F], without the task itself
+    totals = similarity @ member - np.diagonal(similarity)[:, None] * member
+    means = np.where(sizes > 0, totals / np.maximum(sizes, 1), np.nan)  # [T, F]
+    own = means[member == 1]
+    others = np.where(member == 1, -np.inf, means).max(axis=1)
+    return np.where(np.isnan(own), np.nan, own > others + _ROUNDING)
 
 
 def distinct_by_family(embeddings: Floats, families: Sequence[str]) -> list[int]:

@@ -10,9 +10,8 @@ import numpy as np
 from allotment._progress import Evaluation
 from allotment.records import RunRecord
 
-from ._embeddings import cosine_similarity, embeddings, is_uniform, recovers
+from ._embeddings import is_uniform, recovers
 from ._estimate import Estimate, estimate
-from ._families import nearest_in_family
 from ._relatedness import separates
 
 _TIMES_CHANCE = 1.5
@@ -34,7 +33,6 @@ class Summary:
     n_uniform: int | None  # runs in which the tasks of each family share one row
     n_recovered: int | None  # of those, runs in which different families have different rows too
     n_separated: int | None  # runs in which the clusters of the embeddings are the families
-    nearest: Estimate  # share of tasks whose most similar task is of their family
 
 
 def measure(record: RunRecord) -> float:
@@ -91,15 +89,7 @@ def summarise(records: Sequence[RunRecord]) -> Summary:
         n_uniform=_count(is_uniform(record) for record in finished),
         n_recovered=_count(recovers(record) for record in finished),
         n_separated=_count(separates(record) for record in finished),
-        nearest=estimate(_nearest(record) for record in finished),
     )
-
-
-def _nearest(record: RunRecord) -> float:
-    families = record.header.families
-    if not families:
-        return math.nan
-    return nearest_in_family(cosine_similarity(embeddings(record)), families)
 
 
 def _accuracy(seen: Evaluation | None) -> float:

@@ -9,16 +9,18 @@ import numpy as np
 from allotment._progress import Floats
 from allotment.records import RunRecord
 
+from ._chance import apartness, chance_own_is_nearest, chance_similarity
 from ._clusters import Clustering, agreement, cluster, cut, linkage, numbered
-from ._embeddings import chance_similarity, cosine_similarity, distinct_groups, embeddings
+from ._embeddings import cosine_similarity, distinct_groups, embeddings
 from ._estimate import Estimate, estimate
 from ._families import (
     between_families,
     distinct_by_family,
     family_names,
-    nearest_in_family,
+    own_is_nearest,
     within_and_across,
 )
+from ._suite import check_one_suite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,6 +33,9 @@ class Family:
     n_uniform: int  # runs in which its tasks share one row
     within: Estimate  # mean similarity of two of its tasks; of no run where it has one task
     within_by_chance: Estimate  # what rows with as many open gates would have
+    own_nearest: Estimate  # share of its tasks to which no other family is nearer
+    own_nearest_by_chance: Estimate  # the same with open gates anywhere
+    apartness: tuple[float, ...]  # of each run: share of other sets of rows that are as alike
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +46,7 @@ class FamilyPair:
     second: str
     similarity: Estimate
     by_chance: Estimate  # what rows with as many open gates would have
-    n_nearest: int  # runs in which no other two families are nearer
+    n_nearest: int  # runs in which they are nearer to each other than any other two
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +57,7 @@ class KnownFamilies:
     pairs: tuple[FamilyPair, ...]  # the nearest first
     within: Estimate  # mean similarity over all pairs of tasks of one family
     across: Estimate  # over all other pairs
-    nearest: Estimate  # share of tasks whose most similar other task is of their family
+    stability_at_known: float  # as `stability`, with as many clusters as families
     agreement_at_known: Estimate  # adjusted Rand index at the known number of families
     agreement_at_chosen: Estimate  # and at the number of clusters that the silhouette chose
 
@@ -75,7 +80,7 @@ class Relatedness:
 def relatedness(records: Sequence[RunRecord]) -> Relatedness:
     """Returns which tasks belong together in runs of one method; failed runs are left out."""
     finished = [record for record in records if record.finished]
-    _check_one_suite(finished)
+    check_one_suite(finished)
     rows = [embeddings(record) for record in finished]
     similarities = [cosine_similarity(each) for each in rows]
     clusterings = [cluster(each) for each in similarities]
@@ -109,9 +114,7 @@ def separates(record: RunRecord) -> bool | None:
 
 def stability(clusterings: Sequence[Clustering]) -> float:
     """Returns the mean adjusted Rand index over pairs of clusterings; NaN for fewer than two."""
-    pairs = combinations([each.labels for each in clusterings], 2)
-    found = [agreement(first, second) for first, second in pairs]
-    return float(np.mean(found)) if found else float("nan")
+    return _mean_agreement([each.labels for each in clusterings])
 
 
 def _known(
@@ -127,14 +130,16 @@ def _known(
     inside_and_across = np.array([within_and_across(each, families) for each in similarities])
     at_known = [cut(linkage(each), len(names)) for each in similarities]
     places = list(combinations(range(len(names)), 2))
-    nearest = [max((run[a, b] for a, b in places), default=np.nan) for run in between]
+    own = _by_family([own_is_nearest(each, families) for each in similarities], families)
+    own_by_chance = _by_family([chance_own_is_nearest(each, families) for each in rows], families)
+    apart = [apartness(each, families) for each in rows]  # R times F
     pairs = [
         FamilyPair(
             first=names[a],
             second=names[b],
             similarity=estimate(between[:, a, b]),
             by_chance=estimate(by_chance[:, a, b]),
-            n_nearest=int((between[:, a, b] == nearest).sum()),
+            n_nearest=sum(_is_largest(run, (a, b), places) for run in between),
         )
         for a, b in places
     ]
@@ -147,29 +152,42 @@ def _known(
                 n_uniform=int((distinct[:, place] == 1).sum()),
                 within=estimate(between[:, place, place]),
                 within_by_chance=estimate(by_chance[:, place, place]),
+                own_nearest=estimate(own[:, place]),
+                own_nearest_by_chance=estimate(own_by_chance[:, place]),
+                apartness=tuple(run[place] for run in apart),
             )
             for place, name in enumerate(names)
         ),
         pairs=tuple(sorted(pairs, key=lambda pair: -pair.similarity.mean)),
         within=estimate(inside_and_across[:, 0]),
         across=estimate(inside_and_across[:, 1]),
-        nearest=estimate(nearest_in_family(each, families) for each in similarities),
+        stability_at_known=_mean_agreement(at_known),
         agreement_at_known=estimate(agreement(labels, families) for labels in at_known),
         agreement_at_chosen=estimate(agreement(each.labels, families) for each in clusterings),
     )
+
+
+def _mean_agreement(groupings: Sequence[Sequence[int]]) -> float:
+    found = [agreement(first, second) for first, second in combinations(groupings, 2)]
+    return float(np.mean(found)) if found else float("nan")
+
+
+def _by_family(values: Sequence[Floats], families: Sequence[str]) -> Floats:
+    """Returns the mean over the tasks of each family in each run, shape ``[R, F]``."""
+    member = np.array(families)
+    return np.array(
+        [[run[member == name].mean() for name in family_names(families)] for run in values]
+    )
+
+
+def _is_largest(
+    similarity: Floats, pair: tuple[int, int], places: Sequence[tuple[int, int]]
+) -> bool:
+    others = [similarity[place] for place in places if place != pair]
+    return all(similarity[pair] > other for other in others)
 
 
 def _mean_of_pairs(similarity: Floats) -> float:
     """Returns the mean over pairs of different tasks; NaN where there is one task."""
     pairs = similarity[np.triu_indices(len(similarity), 1)]
     return float(pairs.mean()) if len(pairs) else float("nan")
-
-
-def _check_one_suite(records: Sequence[RunRecord]) -> None:
-    """Raises unless there is a run, and all runs are of the same tasks."""
-    suites = {(record.header.task_names, record.header.families) for record in records}
-    if len(suites) != 1:
-        raise ValueError(
-            "`records` should be finished runs of the same tasks. Found "
-            f"{len(records)} finished runs of {len(suites)} suites of tasks."
-        )

@@ -35,14 +35,18 @@ def usage_by_layer(record: RunRecord) -> Floats:
     return np.array([gates.mean() for gates in _layers(record, embeddings(record))])
 
 
-def usage_by_kind(records: Sequence[RunRecord]) -> Usage:
-    """Returns how much runs of one network use each kind of component in each layer."""
+def usage_by_kind(records: Sequence[RunRecord], tasks: Sequence[int] | None = None) -> Usage:
+    """Returns how much runs of one network use each kind of component in each layer.
+
+    Over all tasks, or over some ``tasks`` by their index.
+    """
     if not records:
         raise ValueError("`records` should hold at least one run. Found none.")
     first = records[0]
     names = _layers(first, np.array([[component_kind(n) for n in first.header.component_names]]))
     kinds = tuple(dict.fromkeys(component_kind(name) for name in first.header.component_names))
-    open_for = [_layers(record, embeddings(record)) for record in records]  # R times L of [T, C]
+    of = slice(None) if tasks is None else list(tasks)
+    open_for = [_layers(run, embeddings(run)[of]) for run in records]  # R times L of [T, C]
     shares = np.full((len(names), len(kinds)), np.nan)
     for layer, place in np.ndindex(shares.shape):
         chosen = names[layer][0] == kinds[place]

@@ -7,7 +7,7 @@ from rich.markup import escape
 
 from ..records import RecordError
 from ._display import say
-from ._pages import expectations, read_all
+from ._pages import expectations, read_records
 from ._run import rich_table
 
 
@@ -15,7 +15,7 @@ def show_embeddings(options: Namespace) -> int:
     """Prints which tasks belong together in runs, and draws it."""
     from ..report import embeddings_views, write_views  # here, since figures take long to import
 
-    records = read_all(options.runs)
+    records = read_records(*options.runs)
     if options.output.exists() and not options.output.is_dir():
         raise RecordError(f"`output` should be a folder. Found the file {options.output}.")
     views = embeddings_views(records, expectations(records))

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,7 +25,7 @@ def write_page(folders: Sequence[Path], page: Path) -> None:
     """Writes the page of the runs in the folders."""
     from ..report import html_page  # here, since figures take long to import
 
-    records = read_all(folders)
+    records = read_records(*folders)
     if page.is_dir():
         raise RecordError(f"`output` should be a file. Found the folder {page}.")
     try:
@@ -39,10 +39,9 @@ def write_page(folders: Sequence[Path], page: Path) -> None:
 
 def keep_runs(options: Namespace) -> int:
     """Adds finished runs to the kept results."""
-    for folder in options.runs:
-        defaults = asdict(TrainingSettings())
-        for path in keep(read_records(folder), options.results, defaults):
-            print(f"Kept: {path}")
+    defaults = asdict(TrainingSettings())
+    for path in keep(read_records(*options.runs), options.results, defaults):
+        print(f"Kept: {path}")
     return 0
 
 
@@ -71,7 +70,7 @@ def generated_pages(root: Path) -> dict[Path, str]:
     )
 
     records = read_kept(root / "results")
-    expected = expectations(records)
+    expected = [_remarked(each, root / "results") for each in expectations(records)]
     timings = root / "results" / "speed"
     speed = f"\n## Speed\n\n{speed_table(timings)}\n"
     readme = (root / "README.md").read_text(encoding="utf-8")
@@ -83,24 +82,26 @@ def generated_pages(root: Path) -> dict[Path, str]:
     }
 
 
-def read_all(folders: Sequence[Path]) -> list[RunRecord]:
-    """Returns the runs in the folders, each once however often it is named."""
-    unique = {path.resolve(): path for path in folders}.values()
-    return [record for folder in unique for record in read_records(folder)]
+def _remarked(expectation: "Expectation", results: Path) -> "Expectation":
+    """Returns an expectation with what is written beside the kept results, if anything is."""
+    path = results / expectation.experiment / "remark.md"
+    remark = path.read_text(encoding="utf-8").strip() if path.is_file() else ""
+    return replace(expectation, remark=remark)
 
 
-def read_records(folder: Path) -> list[RunRecord]:
-    """Returns the runs in a folder, or says that there are none."""
-    if not folder.is_dir():
-        raise RecordError(f"`runs` should be a folder with runs in it. Found no folder {folder}.")
-    records = read_runs(folder)
-    if not records:
-        n_unfinished = len(unfinished_runs(folder))
-        raise RecordError(
-            f"`runs` should hold at least one finished run. Found none in {folder}, "
-            f"and {n_unfinished} that did not reach their end."
-        )
-    return records
+def read_records(*folders: Path) -> list[RunRecord]:
+    """Returns the runs in the folders, each once, or says which of them has none."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise RecordError(
+                f"`runs` should be a folder with runs in it. Found no folder {folder}."
+            )
+        if not any(folder.rglob("summary.json")):
+            raise RecordError(
+                f"`runs` should hold at least one finished run. Found none in {folder}, "
+                f"and {len(unfinished_runs(folder))} that did not reach their end."
+            )
+    return read_runs(*folders)
 
 
 def expectations(records: list[RunRecord]) -> list["Expectation"]:

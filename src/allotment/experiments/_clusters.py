@@ -39,17 +39,4 @@ CLUSTERS = Experiment(
     n_runs=3,
     measure="accuracy",
     measure_label="Test accuracy",
-    remark=(
-        "The paper shows the allocation of a run as a picture and reads four things from it: one "
-        "embedding for all MNIST tasks, one for all Fashion-MNIST tasks, varied ones for "
-        "CIFAR-100 tasks, and the first two families nearer to each other than to the third. With "
-        "the paper's budget all four are so in each of these runs. It makes no clusters. Three by "
-        "average linkage are not the families here: CIFAR-100 tasks are little more alike than "
-        "rows with as many open gates are by chance, and no more than MNIST and Fashion-MNIST "
-        "are, so the tree splits some of them off before it parts those two. Which tasks are kin "
-        "is better asked of the most similar task. The method without a budget shows what the "
-        "budget does: with most gates open all rows look alike, and the nearest families are "
-        "others. On accuracy the paper is silent; in these runs gates bring none on top of "
-        "sharing everything, and on CIFAR-100 they cost some."
-    ),
 )

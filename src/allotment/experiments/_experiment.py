@@ -51,7 +51,6 @@ class Experiment:
     shows_allocation: bool = True  # whether the report shows what is shared, or accuracy alone
     shown_task: str = ""  # whose gates the report draws over time; empty: the first task
     structure: str = "the families of tasks"
-    remark: str = ""  # on how to read the results
     n_last_rounds: int = 300
 
     def method(self, name: str) -> Method:
@@ -117,7 +116,6 @@ class Experiment:
             unit="%" if self.measure == "accuracy" else "",
             least=0.0,  # squared errors and cross-entropies
             structure=self.structure,
-            remark=self.remark,
             shows=self.shows,
             shows_allocation=self.shows_allocation,
             shown_task=self.shown_task,

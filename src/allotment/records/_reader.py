@@ -43,10 +43,12 @@ def read_run(folder: Path) -> RunRecord:
         )
 
 
-def read_runs(root: Path) -> list[RunRecord]:
-    """Returns every completed run beneath ``root``, in name order."""
-    _check_folder(root)
-    return [read_run(path.parent) for path in sorted(root.rglob("summary.json"))]
+def read_runs(*roots: Path) -> list[RunRecord]:
+    """Returns every completed run beneath the folders, each once, in name order."""
+    for root in roots:
+        _check_folder(root)
+    found = {path.resolve() for root in roots for path in root.rglob("summary.json")}
+    return [read_run(path.parent) for path in sorted(found)]
 
 
 def unfinished_runs(root: Path) -> list[Path]:

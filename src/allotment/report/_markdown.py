@@ -45,8 +45,7 @@ def _section_text(part: Section) -> str:
     expectation = part.expectation
     place = f" ({expectation.place})" if expectation.place else ""
     found = "\n".join(f"- {sentence}" for sentence in section_words(part))
-    remark = expectation.remark if part.records else ""
-    blocks = [f"## {expectation.title}{place}", found, remark, _provenance_text(part)]
+    blocks = [f"## {expectation.title}{place}", found, expectation.remark, _provenance_text(part)]
     for table in section_tables(part):
         blocks += [f"{table.caption}:" if table.caption else "", markdown_table(table)]
     blocks += [
@@ -68,7 +67,7 @@ def _provenance_text(part: Section) -> str:
     lines = [
         "Command: " + "; ".join(_command_text(*command) for command in found.commands),
         f"Device: {'; '.join(found.devices)}",
-        f"Runs: {found.runs}, trained in {found.time}",
+        f"Runs: {found.runs}, trained for {found.time} in all",
         f"Commit: {'; '.join(found.commits)} ({'; '.join(found.versions)})",
         found.note,
     ]

@@ -34,7 +34,6 @@ class _View:
     title: str
     place: str
     words: list[str]
-    remark: str
     provenance: Provenance | None  # None where nothing was run
     tables: list[Table]
     pictures: list[_Picture]
@@ -61,7 +60,6 @@ def _view(part: Section) -> _View:
         title=part.expectation.title,
         place=part.expectation.place,
         words=section_words(part),
-        remark=part.expectation.remark if part.records else "",
         provenance=provenance(part) if part.records else None,
         tables=section_tables(part),
         pictures=[

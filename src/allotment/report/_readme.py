@@ -9,7 +9,7 @@ from ._markdown import markdown_table
 from ._section import Section, sections
 from ._tables import short_table
 
-_SHORT = ("Paper", "Found", "Most similar")  # columns beside the methods and our numbers
+_SHORT = ("Paper", "Found", "Families")  # columns beside the methods and our numbers
 
 
 def readme_results(records: Sequence[RunRecord], expectations: Sequence[Expectation]) -> str:

@@ -1,29 +1,32 @@
-"""Which tasks belong together, as tables and in words."""
+"""Which tasks belong together, as tables."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 from allotment.analysis import (
     Estimate,
+    Family,
     KnownFamilies,
     Relatedness,
+    agreement,
     cluster,
     cosine_similarity,
+    cut,
     distinct_groups,
     embeddings,
+    linkage,
     n_decimals,
     relatedness,
-    separates,
     typical_run,
 )
 from allotment.records import RunRecord
 
 from ._expectation import ExpectedRow
-from ._section import Section, has_many_tasks
+from ._section import MANY_FAMILIES, Section, has_many_tasks
 from ._tables import NOTHING, Table, interval_text
 
 # What the numbers can be; embeddings are binary, so that no similarity is negative.
-_SIMILARITY, _AGREEMENT, _SILHOUETTE = (0.0, 1.0), (-0.5, 1.0), (-1.0, 1.0)
-_MANY_FAMILIES = 6  # more are not set beside each other
+SIMILARITY, _AGREEMENT, _SILHOUETTE = (0.0, 1.0), (-0.5, 1.0), (-1.0, 1.0)
 
 
 def learnt_rows(part: Section) -> list[tuple[ExpectedRow, list[RunRecord]]]:
@@ -48,37 +51,11 @@ def relatedness_tables(part: Section) -> list[Table]:
     for (row, runs), each in zip(rows, found, strict=True):
         if each.known is not None and len(each.known.families) > 2:
             tables.append(family_table(each.known, row.name))
+            tables.append(cut_table(runs, row.name))
         typical = typical_run(runs)
         if typical is not None and has_many_tasks(typical):
             tables.append(group_table(typical, row.name))
     return tables
-
-
-def relatedness_words(part: Section) -> list[str]:
-    """Returns which families are near each other, and how much each task uses of the network."""
-    said = []
-    for row, runs in learnt_rows(part):
-        found = relatedness(runs)
-        if found.known is not None and has_many_tasks(runs[0]):
-            said.append(f"{row.name}: {_uniform_words(found.known, len(runs))}.")
-            said.append(
-                f"{row.name}: the task most similar to a task is of its own family for "
-                f"{100 * found.known.nearest.mean:.3g} % of the tasks, over runs; cut into as many "
-                f"clusters as there are families, the embeddings give the families in "
-                f"{sum(separates(run) is True for run in runs)} of {len(runs)}."
-            )
-        if found.known is not None and len(found.known.pairs) > 1:
-            near, *_, far = found.known.pairs
-            said.append(
-                f"{row.name}: the families nearest to each other are {near.first} and "
-                f"{near.second}, with a mean similarity of "
-                f"{spread_text(near.similarity, _SIMILARITY)}, in {near.n_nearest} of {len(runs)} "
-                f"runs nearer than any other two; the farthest are {far.first} and "
-                f"{far.second}, with {spread_text(far.similarity, _SIMILARITY)}."
-            )
-        if has_many_tasks(runs[0]):
-            said.append(f"{row.name}: {_share_words(runs[0].header.task_names, found)}.")
-    return said
 
 
 def relatedness_table(row: ExpectedRow, found: Relatedness) -> Table:
@@ -89,7 +66,7 @@ def relatedness_table(row: ExpectedRow, found: Relatedness) -> Table:
 def family_table(known: KnownFamilies, name: str) -> Table:
     """Returns the families with their variety and their similarity to each other."""
     between = {(pair.first, pair.second): pair for pair in known.pairs}
-    others = known.families if len(known.families) <= _MANY_FAMILIES else ()
+    others = known.families if len(known.families) <= MANY_FAMILIES else ()
     rows = []
     for family in known.families:
         pairs = [
@@ -102,6 +79,8 @@ def family_table(known: KnownFamilies, name: str) -> Table:
                 str(family.n_tasks),
                 str(family.n_distinct),
                 f"{family.n_uniform} of {family.n_distinct.n}",
+                own_nearest_text(family),
+                apartness_text(family),
                 _beside_chance(family.within, family.within_by_chance),
                 *(
                     NOTHING if pair is None else _beside_chance(pair.similarity, pair.by_chance)
@@ -109,14 +88,39 @@ def family_table(known: KnownFamilies, name: str) -> Table:
                 ),
             )
         )
-    head = ("Family", "Tasks", "Distinct embeddings", "One embedding", "Similarity within")
+    head = ("Family", "Tasks", "Distinct embeddings", "One embedding", "Own family is nearest")
     return Table(
-        head=(*head, *(f"to {other.name}" for other in others)),
+        head=(
+            *(*head, "Sets of rows as alike", "Similarity within"),
+            *(f"to {other.name}" for other in others),
+        ),
         rows=tuple(rows),
         caption=(
-            f"Families of tasks, {name}, with the mean cosine similarity of their tasks, and what "
-            "it would be by chance with as many gates open"
+            f"Families of tasks, {name}: for how many of their tasks no other family is as near; "
+            "the share of all sets of as many different rows that are as alike as the family's, "
+            "run by run; and the mean cosine similarity of tasks, beside what it would be by "
+            "chance with as many gates open"
         ),
+    )
+
+
+def cut_table(runs: Sequence[RunRecord], name: str) -> Table:
+    """Returns what the tree of each run is cut into, with as many clusters as families."""
+    families = runs[0].header.families
+    rows = []
+    for run in runs:
+        labels = cut(linkage(cosine_similarity(embeddings(run))), len(set(families)))
+        clusters = [
+            " + ".join(f"{n} {family}" for family, n in sorted(Counter(members).items()))
+            for label in sorted(set(labels))
+            for members in [[f for f, own in zip(families, labels, strict=True) if own == label]]
+        ]
+        index = f"{agreement(labels, families):.2f}"
+        rows.append((str(run.header.seed), index, "; ".join(clusters)))
+    return Table(
+        head=("Seed", "Adjusted Rand index", "Clusters"),
+        rows=tuple(rows),
+        caption=f"The tree of {name}, cut into as many clusters as there are families",
     )
 
 
@@ -168,7 +172,7 @@ def _beside_chance(value: Estimate, by_chance: Estimate) -> str:
     """Returns a similarity with its interval, and after it what chance would give."""
     if value.n == 0:
         return NOTHING
-    return f"{spread_text(value, _SIMILARITY)}; chance {by_chance.mean:.2f}"
+    return f"{spread_text(value, SIMILARITY)}; chance {by_chance.mean:.2f}"
 
 
 def _side_by_side(rows: Sequence[ExpectedRow], found: Sequence[Relatedness]) -> Table:
@@ -192,8 +196,9 @@ def _lines(row: ExpectedRow, found: Relatedness) -> dict[str, str]:
         "Distinct embeddings, paper": row.paper_distinct or NOTHING,
         "Clusters, chosen by silhouette": str(found.n_clusters),
         "Silhouette": spread_text(found.silhouette, _SILHOUETTE),
-        "Adjusted Rand index between runs": (
-            NOTHING if found.stability != found.stability else f"{found.stability:.2f}"
+        "Adjusted Rand index between runs, chosen clusters": _number_text(found.stability),
+        "Adjusted Rand index between runs, as many clusters as families": (
+            _number_text(known.stability_at_known) if known else NOTHING
         ),
         "Adjusted Rand index with the families, as many clusters": (
             spread_text(known.agreement_at_known, _AGREEMENT) if known else NOTHING
@@ -201,31 +206,25 @@ def _lines(row: ExpectedRow, found: Relatedness) -> dict[str, str]:
         "Adjusted Rand index with the families, chosen clusters": (
             spread_text(known.agreement_at_chosen, _AGREEMENT) if known else NOTHING
         ),
-        "Tasks whose most similar task is of their family, %": (
-            spread_text(known.nearest.scaled(100.0), (0.0, 100.0)) if known else NOTHING
-        ),
-        "Similarity within a family": (
-            spread_text(known.within, _SIMILARITY) if known else NOTHING
-        ),
-        "Similarity across families": (
-            spread_text(known.across, _SIMILARITY) if known else NOTHING
-        ),
-        "Similarity by chance, with as many gates open": spread_text(found.by_chance, _SIMILARITY),
+        "Similarity within a family": (spread_text(known.within, SIMILARITY) if known else NOTHING),
+        "Similarity across families": (spread_text(known.across, SIMILARITY) if known else NOTHING),
+        "Similarity by chance, with as many gates open": spread_text(found.by_chance, SIMILARITY),
     }
 
 
-def _uniform_words(known: KnownFamilies, n_runs: int) -> str:
-    uniform = ", ".join(f"{each.name} {each.n_uniform} of {n_runs}" for each in known.families)
-    return f"runs in which all tasks of a family have one embedding: {uniform}"
+def own_nearest_text(family: Family) -> str:
+    """Returns for how many of a family's tasks no other is as near, and the same by chance."""
+    if not family.own_nearest.n:
+        return NOTHING
+    chance = 100 * family.own_nearest_by_chance.mean
+    return f"{100 * family.own_nearest.mean:.0f} % (chance {chance:.0f} %)"
 
 
-def _share_words(names: Sequence[str], found: Relatedness) -> str:
-    order = sorted(range(len(names)), key=lambda task: found.shares[task].mean)
-    least, most = order[0], order[-1]
-    most_of_all = f"at most {100 * found.largest_share:.3g} % in any run"
-    allowed = "" if found.budget is None else f"; the budget is {100 * found.budget:.0f} %"
-    return (
-        f"a task has between {100 * found.shares[least].mean:.0f} % ({names[least]}) and "
-        f"{100 * found.shares[most].mean:.0f} % ({names[most]}) of the gates open over runs, "
-        f"{most_of_all}{allowed}"
-    )
+def apartness_text(family: Family) -> str:
+    """Returns the share of sets of rows that are as alike as a family's, run by run."""
+    known = [share for share in family.apartness if share == share]
+    return ", ".join(f"{share:.2g}" for share in known) or NOTHING
+
+
+def _number_text(value: float) -> str:
+    return NOTHING if value != value else f"{value:.2f}"

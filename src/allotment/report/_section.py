@@ -8,6 +8,7 @@ from allotment.records import RunRecord
 
 from ._expectation import Expectation, ExpectedRow
 
+MANY_FAMILIES = 6  # more are not set beside each other
 _MANY_TASKS = 8  # more get tables and figures of their own, even where no family is known
 
 

@@ -4,7 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 
-from allotment.analysis import Estimate, Summary, n_decimals, summarise
+from allotment.analysis import (
+    Estimate,
+    Summary,
+    distinct_by_family,
+    embeddings,
+    family_names,
+    n_decimals,
+    summarise,
+)
 from allotment.records import RunRecord
 
 from ._expectation import Expectation, ExpectedRow
@@ -13,9 +21,9 @@ from ._section import Section, has_many_tasks, section
 NOTHING = "–"
 _VALIDATION = "Validation error, %"
 _UNIFORM = "One row a family"
-# Where one row a family is much to ask:
+# Where one row for each family is much to ask:
 _AS_CLUSTERS = "Found the families, as clusters"
-_NEAREST = "Most similar task is of the family"
+_UNIFORM_ONES = "Families with one row"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,7 +46,7 @@ def section_table(part: Section) -> Table:
     for label, value in part.expectation.elsewhere.items():
         columns.append(dict.fromkeys(columns[0], NOTHING) | {"Method": label, "Paper": value})
     found = f"Found {part.expectation.structure}"
-    structure = {found, _UNIFORM, _AS_CLUSTERS, _NEAREST}
+    structure = {found, _UNIFORM, _AS_CLUSTERS, _UNIFORM_ONES}
     optional = {"Condition", _VALIDATION, "Median", *structure, "Collapsed"}
     head = [
         name
@@ -102,7 +110,7 @@ def _cells(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> dict[str, 
             row, None if many else found.n_recovered, found
         ),
         _AS_CLUSTERS: _count_text(row, found.n_separated if many else None, found),
-        _NEAREST: _share_text(row, found.nearest) if many else NOTHING,
+        _UNIFORM_ONES: _uniform_ones(row, runs) if many else NOTHING,
         "Failed": f"{found.n_failed} of {found.n_runs}" if runs else NOTHING,
         "Collapsed": (
             f"{found.n_collapsed} of {found.n_runs}"
@@ -131,8 +139,16 @@ def _count_text(row: ExpectedRow, n_found: int | None, found: Summary) -> str:
     return f"{n_found} of {found.n_runs - found.n_failed}"
 
 
-def _share_text(row: ExpectedRow, share: Estimate) -> str:
-    return f"{100 * share.mean:.3g} %" if row.learnt and share.n else NOTHING
+def _uniform_ones(row: ExpectedRow, runs: Sequence[RunRecord]) -> str:
+    """Returns the families whose tasks share one row, and in how many of the runs."""
+    finished = [run for run in runs if run.finished]
+    if not row.learnt or not finished or not finished[0].header.families:
+        return NOTHING
+    families = finished[0].header.families
+    distinct = [distinct_by_family(embeddings(run), families) for run in finished]
+    counts = [sum(n == 1 for n in of_family) for of_family in zip(*distinct, strict=True)]
+    named = zip(family_names(families), counts, strict=True)
+    return ", ".join(f"{name} {n} of {len(finished)}" for name, n in named if n) or "none"
 
 
 def _lower(text: str) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from allotment.analysis import Estimate, accuracy_by_family, accuracy_by_task, n_decimals
+from allotment.analysis import Estimate, accuracy_by_family, accuracy_by_task, n_suites
 from allotment.records import RunRecord
 
 from ._section import Section, has_many_tasks
@@ -24,27 +24,19 @@ def _table(
 ) -> Table | None:
     if not part.records or not has_many_tasks(part.records[0]):
         return None
+    if part.records[0].header.measure != "accuracy" or n_suites(part.records) > 1:
+        return None
     columns = [(row.name, found) for row, runs in part.rows if (found := by_name(runs))]
     names = dict.fromkeys(name for _, found in columns for name in found)
-    rows = [
-        (name, *(_text(part, found[name]) if name in found else NOTHING for _, found in columns))
-        for name in names
-    ]
+    rows = [(name, *(_text(part, found[name]) for _, found in columns)) for name in names]
     if not rows:
         return None
     return Table(
         head=(kind, *(label for label, _ in columns)),
         rows=tuple(rows),
-        caption=(
-            f"{part.measure_label}, by {kind.lower()}: the mean over runs and their standard "
-            "deviation"
-        ),
+        caption=(f"{part.measure_label}, by {kind.lower()}"),
     )
 
 
 def _text(part: Section, value: Estimate) -> str:
-    shown = part.expectation.shown(value)
-    if shown.n < 2:
-        return f"{shown.mean:.3g}" if shown.n else NOTHING
-    digits = n_decimals(shown.sd)
-    return f"{shown.mean:.{digits}f} ± {shown.sd:.{digits}f}"
+    return str(part.expectation.shown(value)) if value.n else NOTHING

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from allotment.analysis import Estimate, disjoint, n_decimals, summarise
+from allotment.analysis import Estimate, disjoint, n_decimals, paired_difference, summarise
 from allotment.records import RunRecord
 
 from ._expectation import Expectation, ExpectedRow
-from ._relatedness import relatedness_words
+from ._relatedness_words import relatedness_words
 from ._section import Section, has_many_tasks, section
 from ._tables import interval_text
 from ._usage import trend_words
@@ -22,6 +22,7 @@ class _Entry:
     value: Estimate
     unit: str
     bounds: tuple[float, float]  # of what the number can be
+    runs: list[RunRecord]
 
     @property
     def text(self) -> str:
@@ -92,6 +93,7 @@ def _ranked(part: Section, condition: str) -> list[_Entry]:
             value=value,
             unit=part.expectation.unit,
             bounds=part.expectation.bounds,
+            runs=runs,
         )
         for row, runs in part.rows
         if row.condition == condition
@@ -105,6 +107,9 @@ def _verdict(a: _Entry, b: _Entry) -> str:
         return "without a spread on both sides this decides nothing"
     if disjoint(a.value, b.value):
         return "the two intervals are disjoint"
+    low, high = paired_difference(a.runs, b.runs).interval
+    if low > 0 or high < 0:  # the same data for both leaves less to chance; NaN is neither
+        return "the two intervals overlap, but that of the differences seed by seed leaves out 0"
     return "the two intervals overlap, so these runs do not settle the order"
 
 
