@@ -46,16 +46,16 @@ def test_the_papers_number_of_embeddings_stands_beside_ours() -> None:
 
 
 def test_many_tasks_have_tables_of_families_and_of_groups() -> None:
-    _, families, cuts, groups = relatedness_tables(section(CLUSTER_RUNS, CLUSTERS))
+    _, families, similar, cuts, groups = relatedness_tables(section(CLUSTER_RUNS, CLUSTERS))
     assert [row[0] for row in families.rows] == ["CIFAR-100", "MNIST", "Fashion-MNIST"]
     assert families.rows[1][:4] == ("MNIST", "10", "1.00 ± 0.00 sd (n=3)", "3 of 3")
-    assert families.head[-3:] == ("to CIFAR-100", "to MNIST", "to Fashion-MNIST")
-    assert families.rows[1][-1] == families.rows[2][-2]  # the same similarity, seen from either
+    assert similar.head == ("Similarity", "CIFAR-100", "MNIST", "Fashion-MNIST")
+    assert similar.rows[1][3] == similar.rows[2][2]  # the same similarity, seen from either
     known = relatedness(CLUSTER_RUNS).known
     assert known is not None
     cifar, near = known.families[0], known.pairs[0]
-    assert families.rows[1][-1].endswith(f"; chance {near.by_chance.mean:.2f}")
-    assert families.rows[0][6].endswith(f"; chance {cifar.within_by_chance.mean:.2f}")
+    assert similar.rows[1][3].endswith(f"; chance {near.by_chance.mean:.2f}")
+    assert similar.rows[0][1].endswith(f"; chance {cifar.within_by_chance.mean:.2f}")
     chance = 100 * cifar.own_nearest_by_chance.mean
     assert families.rows[0][4] == f"100 % (chance {chance:.0f} %)"
     assert families.rows[0][5] == ", ".join(f"{share:.2g}" for share in cifar.apartness)
@@ -113,7 +113,7 @@ def test_families_that_are_not_found_are_not_said_to_be() -> None:
     runs = [*CLUSTER_RUNS, replace(mixed, outcome=replace(mixed.outcome, matrix=rows))]
     said = words(runs, CLUSTERS)
     assert any("gives the families in 3 of 4 runs" in sentence for sentence in said)
-    _, _, cuts, _ = relatedness_tables(section(runs, CLUSTERS))
+    _, _, _, cuts, _ = relatedness_tables(section(runs, CLUSTERS))
     assert float(cuts.rows[3][1]) < 0.5
 
 

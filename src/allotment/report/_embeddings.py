@@ -10,7 +10,7 @@ from allotment.records import RunRecord
 from ._drawing import png, svg
 from ._expectation import Expectation, ExpectedRow
 from ._figures import NamedFigure, embedding_figures
-from ._relatedness import family_table, group_table, relatedness_table, share_table
+from ._relatedness import family_tables, group_table, relatedness_table, share_table
 from ._section import Section, sections
 from ._tables import Table
 from ._usage import has_kinds, usage_table
@@ -60,7 +60,7 @@ def _view(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> EmbeddingsV
     typical = typical_run(runs) or runs[0]  # a run may have no test accuracy to rank it by
     tables = [relatedness_table(row, found)]
     if found.known is not None:
-        tables.append(family_table(found.known, row.name))
+        tables += family_tables(found.known, runs, row.name)
     tables.append(group_table(typical, row.name))
     tables.append(share_table(typical.header.task_names, found))
     if has_kinds(typical):

@@ -50,8 +50,7 @@ def relatedness_tables(part: Section) -> list[Table]:
     tables = [_side_by_side([row for row, _ in rows], found)]
     for (row, runs), each in zip(rows, found, strict=True):
         if each.known is not None and len(each.known.families) > 2:
-            tables.append(family_table(each.known, row.name))
-            tables.append(cut_table(runs, row.name))
+            tables += family_tables(each.known, runs, row.name)
         typical = typical_run(runs)
         if typical is not None and has_many_tasks(typical):
             tables.append(group_table(typical, row.name))
@@ -63,17 +62,21 @@ def relatedness_table(row: ExpectedRow, found: Relatedness) -> Table:
     return _side_by_side([row], [found])
 
 
-def family_table(known: KnownFamilies, name: str) -> Table:
-    """Returns the families with their variety and their similarity to each other."""
-    between = {(pair.first, pair.second): pair for pair in known.pairs}
-    others = known.families if len(known.families) <= MANY_FAMILIES else ()
-    rows = []
-    for family in known.families:
-        pairs = [
-            between.get((family.name, other.name)) or between.get((other.name, family.name))
-            for other in others
-        ]
-        rows.append(
+def family_tables(known: KnownFamilies, runs: Sequence[RunRecord], name: str) -> list[Table]:
+    """Returns the variety of the families, how alike they are, and what the tree makes of them."""
+    tables = [_variety_table(known, name)]
+    if len(known.families) <= MANY_FAMILIES:
+        tables.append(_similarity_table(known, name))
+    return [*tables, _cut_table(runs, name)]
+
+
+def _variety_table(known: KnownFamilies, name: str) -> Table:
+    return Table(
+        head=(
+            *("Family", "Tasks", "Distinct embeddings", "One embedding", "Own family is nearest"),
+            "Sets of rows as alike",
+        ),
+        rows=tuple(
             (
                 family.name,
                 str(family.n_tasks),
@@ -81,31 +84,41 @@ def family_table(known: KnownFamilies, name: str) -> Table:
                 f"{family.n_uniform} of {family.n_distinct.n}",
                 own_nearest_text(family),
                 apartness_text(family),
-                _beside_chance(family.within, family.within_by_chance),
-                *(
-                    NOTHING if pair is None else _beside_chance(pair.similarity, pair.by_chance)
-                    for pair in pairs
-                ),
             )
-        )
-    head = ("Family", "Tasks", "Distinct embeddings", "One embedding", "Own family is nearest")
-    return Table(
-        head=(
-            *(*head, "Sets of rows as alike", "Similarity within"),
-            *(f"to {other.name}" for other in others),
+            for family in known.families
         ),
-        rows=tuple(rows),
         caption=(
-            f"Families of tasks, {name}: for how many of their tasks no other family is as near; "
-            "the share of all sets of as many different rows that are as alike as the family's, "
-            "run by run; and the mean cosine similarity of tasks, beside what it would be by "
-            "chance with as many gates open"
+            f"Families of tasks, {name}: in how many runs all tasks have one embedding; for how "
+            "many tasks no other family is as near; and the share of all sets of as many different "
+            "rows that are as alike as the family's, run by run"
         ),
     )
 
 
-def cut_table(runs: Sequence[RunRecord], name: str) -> Table:
-    """Returns what the tree of each run is cut into, with as many clusters as families."""
+def _similarity_table(known: KnownFamilies, name: str) -> Table:
+    between = {frozenset((pair.first, pair.second)): pair for pair in known.pairs}
+    names = [family.name for family in known.families]
+    rows = []
+    for family in known.families:
+        cells = []
+        for other in names:
+            if other == family.name:
+                cells.append(_beside_chance(family.within, family.within_by_chance))
+            else:
+                pair = between[frozenset((family.name, other))]
+                cells.append(_beside_chance(pair.similarity, pair.by_chance))
+        rows.append((family.name, *cells))
+    return Table(
+        head=("Similarity", *names),
+        rows=tuple(rows),
+        caption=(
+            f"Mean cosine similarity of tasks, {name}, within families and between them, and what "
+            "it would be by chance with as many gates open"
+        ),
+    )
+
+
+def _cut_table(runs: Sequence[RunRecord], name: str) -> Table:
     families = runs[0].header.families
     rows = []
     for run in runs:
