@@ -17,7 +17,7 @@ def _no_setting(monkeypatch: MonkeyPatch) -> None:
 
 def test_a_named_folder_goes_before_the_environment_variable(monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setenv("ALLOTMENT_DATA", "set")
-    assert data_folder(Path("named")) == Path("named")
+    assert data_folder(Path("named")) == data_folder("named") == Path("named")
     assert data_folder() == Path("set")
 
 

@@ -16,11 +16,11 @@ from ._store import read_arrays
 _VARIABLE = "ALLOTMENT_DATA"
 
 
-def data_folder(explicit: Path | None = None) -> Path:
+def data_folder(explicit: str | Path | None = None) -> Path:
     """Returns ``explicit``, or else ``$ALLOTMENT_DATA``, or else the user's cache folder."""
     if explicit is None:
-        explicit = Path(os.environ.get(_VARIABLE) or pooch.os_cache("allotment"))
-    return explicit.expanduser()
+        explicit = os.environ.get(_VARIABLE) or pooch.os_cache("allotment")
+    return Path(explicit).expanduser()
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Status:
 
 
 def status(
-    folder: Path | None = None, datasets: Iterable[DataSet] = DATASETS.values()
+    folder: str | Path | None = None, datasets: Iterable[DataSet] = DATASETS.values()
 ) -> list[Status]:
     """Returns which data sets are there; no file is opened."""
     return [_status(dataset, data_folder(folder)) for dataset in datasets]
@@ -50,7 +50,7 @@ def _status(dataset: DataSet, folder: Path) -> Status:
         return Status(dataset, path, path.stat().st_size if path.is_file() else None)
 
 
-def load(name: str | DataSet, folder: Path | None = None) -> dict[str, Array]:
+def load(name: str | DataSet, folder: str | Path | None = None) -> dict[str, Array]:
     """Returns the arrays of a prepared data set, with the types and shapes that it declares."""
     dataset = dataset_named(name) if isinstance(name, str) else name
     found = _status(dataset, data_folder(folder))

@@ -12,7 +12,7 @@ from ._verdict import check
 
 
 def prepare(
-    name: str | DataSet, folder: Path | None = None, *, progress: Progress = lambda *_: None
+    name: str | DataSet, folder: str | Path | None = None, *, progress: Progress = lambda *_: None
 ) -> Path:
     """Returns the path of the prepared file, made from the published archives if need be.
 

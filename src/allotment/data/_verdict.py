@@ -21,7 +21,7 @@ class Verdict:
 
 
 def check(
-    folder: Path | None = None, datasets: Iterable[DataSet] = DATASETS.values()
+    folder: str | Path | None = None, datasets: Iterable[DataSet] = DATASETS.values()
 ) -> list[Verdict]:
     """Returns a verdict on each data set, from its types, its shapes and its content."""
     return [

@@ -13,7 +13,7 @@ SCALE = 1 / 255
 PARTS = ("train", "test")
 
 
-def four_mnists(folder: Path | None = None) -> list[Task]:
+def four_mnists(folder: str | Path | None = None) -> list[Task]:
     """Returns the four tasks; they share one copy of the images and have no validation split.
 
     The rotation is clockwise, as the paper says; the authors' code turns the other way.

@@ -40,7 +40,7 @@ SHARES = (0.5, 0.2, 0.3)  # train, validation, test
 SPLIT_SEED = 0  # one split for every run, so that runs differ in training alone
 
 
-def omniglot(folder: Path | None = None, *, split: str = "clean") -> list[Task]:
+def omniglot(folder: str | Path | None = None, *, split: str = "clean") -> list[Task]:
     """Returns a task for each alphabet: which of its characters is drawn, 1 where there is ink.
 
     The twenty share one copy of the images. Of each character's 20 drawings 10 are for training,

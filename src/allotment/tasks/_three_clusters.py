@@ -33,7 +33,7 @@ CLOTHES = (
 )
 
 
-def three_clusters(folder: Path | None = None) -> list[Task]:
+def three_clusters(folder: str | Path | None = None) -> list[Task]:
     """Returns 20 tasks on CIFAR-100, 10 on MNIST and 10 on Fashion-MNIST, of one shape of images.
 
     A task on CIFAR tells the classes of one superclass apart; one on the others, nine of the ten
