@@ -10,11 +10,10 @@ from numpy.typing import ArrayLike
 from allotment._progress import Floats
 
 from ._embeddings import cosine_similarity, distinct_groups
-from ._families import family_names, own_is_nearest
+from ._families import ROUNDING, family_names, own_is_nearest
 
 N_SHUFFLES = 200
 MOST_SETS = 20_000  # of rows; more are not gone through but drawn
-_ROUNDING = 1e-10  # two similarities that differ by less are equal
 
 
 def chance_similarity(embeddings: ArrayLike) -> Floats:
@@ -74,7 +73,7 @@ def _share_as_alike(similarity: Floats, own: np.ndarray) -> float:
         # The family's own set is one of those that could be drawn, so p is never 0.
         sets = np.concatenate([own[None, :], draws.argsort(axis=1).argsort(axis=1) < size])
     alike = ((sets @ similarity) * sets).sum(axis=1)
-    return float((alike >= own @ similarity @ own - _ROUNDING).mean())
+    return float((alike >= own @ similarity @ own - ROUNDING).mean())
 
 
 def _shuffled(rows: Floats) -> Iterator[Floats]:

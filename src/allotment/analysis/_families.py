@@ -8,7 +8,7 @@ from allotment._progress import Floats
 
 from ._embeddings import distinct_groups
 
-_ROUNDING = 1e-10  # two similarities that differ by less are equal
+ROUNDING = 1e-10  # two similarities that differ by less are equal
 
 
 def family_names(families: Sequence[str]) -> tuple[str, ...]:
@@ -66,7 +66,7 @@ def own_is_nearest(similarity: Floats, families: Sequence[str]) -> Floats:
     means = np.where(sizes > 0, totals / np.maximum(sizes, 1), np.nan)  # [T, F]
     own = means[member == 1]
     others = np.where(member == 1, -np.inf, means).max(axis=1)
-    return np.where(np.isnan(own), np.nan, own > others + _ROUNDING)
+    return np.where(np.isnan(own), np.nan, own > others + ROUNDING)
 
 
 def distinct_by_family(embeddings: Floats, families: Sequence[str]) -> list[int]:
