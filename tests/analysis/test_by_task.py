@@ -42,6 +42,12 @@ def test_runs_without_accuracies_do_not_count() -> None:
     assert accuracy_by_family(mixed)["pair a"].mean == approx(0.9)
 
 
+def test_names_are_those_of_runs_that_reached_their_end() -> None:
+    failed = failed_run(0, task_names=("w", "x", "y", "z"), families=())
+    assert list(accuracy_by_task([failed, *RUNS])) == ["a1", "a2", "b1", "b2"]
+    assert list(accuracy_by_family([failed, *RUNS])) == ["pair a", "pair b"]
+
+
 def test_runs_of_other_tasks_are_not_mixed() -> None:
     other = accuracy_run([0.9, 0.7, 0.5, 0.1], task_names=("a", "b", "c", "d"))
     with raises(ValueError, match="Found 2 finished runs of 2 suites of tasks"):

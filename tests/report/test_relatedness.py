@@ -124,6 +124,14 @@ def test_families_of_one_task_have_no_nearest_family() -> None:
     assert "own family" not in "".join(words(alone, CLUSTERS))
 
 
+def test_one_family_has_no_other_to_be_nearer_to() -> None:
+    one = [replace(run, header=replace(run.header, families=("all",) * 40)) for run in CLUSTER_RUNS]
+    said = "".join(words(one, CLUSTERS))
+    assert "own family" not in said
+    assert "sets of as many" not in said
+    assert "nan" not in markdown_results(one, [CLUSTERS])
+
+
 def a_run_alone(seed: int) -> RunRecord:
     """A run of nine tasks, each a family."""
     run = clusters_run(seed)

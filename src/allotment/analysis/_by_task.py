@@ -17,10 +17,11 @@ def accuracy_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
 
     Empty where no run has test accuracies; of no run for a task that has none.
     """
-    accuracies = _accuracies(records)
+    finished = [record for record in records if record.finished]
+    accuracies = _accuracies(finished)
     if not len(accuracies):
         return {}
-    return dict(zip(records[0].header.task_names, map(estimate, accuracies.T), strict=True))
+    return dict(zip(finished[0].header.task_names, map(estimate, accuracies.T), strict=True))
 
 
 def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:
@@ -29,10 +30,11 @@ def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     Tasks without an accuracy do not count. Empty where no run has test accuracies, or where the
     records name no families.
     """
-    accuracies = _accuracies(records)
-    if not len(accuracies) or not records[0].header.families:
+    finished = [record for record in records if record.finished]
+    accuracies = _accuracies(finished)
+    if not len(accuracies) or not finished[0].header.families:
         return {}
-    families = records[0].header.families
+    families = finished[0].header.families
     member = np.array(families)
     return {
         name: estimate(_mean_of_known(row) for row in accuracies[:, member == name])
@@ -40,9 +42,8 @@ def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     }
 
 
-def _accuracies(records: Sequence[RunRecord]) -> Floats:
+def _accuracies(finished: Sequence[RunRecord]) -> Floats:
     """Returns the test accuracies of the runs that have them, shape ``[R, T]``."""
-    finished = [record for record in records if record.finished]
     if finished:
         check_one_suite(finished)
     tests = [record.outcome.test for record in finished]

@@ -14,6 +14,7 @@ from ._clusters import Clustering, agreement, cluster, cut, linkage, numbered
 from ._embeddings import cosine_similarity, distinct_groups, embeddings
 from ._estimate import Estimate, estimate
 from ._families import (
+    ROUNDING,
     between_families,
     distinct_by_family,
     family_names,
@@ -123,16 +124,51 @@ def _known(
     clusterings: Sequence[Clustering],
     families: Sequence[str],
 ) -> KnownFamilies:
-    names = family_names(families)
     between = np.stack([between_families(each, families) for each in similarities])  # [R, F, F]
     by_chance = np.stack([between_families(chance_similarity(each), families) for each in rows])
-    distinct = np.array([distinct_by_family(each, families) for each in rows])  # [R, F]
     inside_and_across = np.array([within_and_across(each, families) for each in similarities])
-    at_known = [cut(linkage(each), len(names)) for each in similarities]
-    places = list(combinations(range(len(names)), 2))
+    at_known = [cut(linkage(each), len(set(families))) for each in similarities]
+    return KnownFamilies(
+        families=_families(rows, similarities, families, between, by_chance),
+        pairs=_pairs(family_names(families), between, by_chance),
+        within=estimate(inside_and_across[:, 0]),
+        across=estimate(inside_and_across[:, 1]),
+        stability_at_known=_mean_agreement(at_known),
+        agreement_at_known=estimate(agreement(labels, families) for labels in at_known),
+        agreement_at_chosen=estimate(agreement(each.labels, families) for each in clusterings),
+    )
+
+
+def _families(
+    rows: Sequence[Floats],
+    similarities: Sequence[Floats],
+    families: Sequence[str],
+    between: Floats,
+    by_chance: Floats,
+) -> tuple[Family, ...]:
+    distinct = np.array([distinct_by_family(each, families) for each in rows])  # [R, F]
     own = _by_family([own_is_nearest(each, families) for each in similarities], families)
     own_by_chance = _by_family([chance_own_is_nearest(each, families) for each in rows], families)
     apart = [apartness(each, families) for each in rows]  # R times F
+    return tuple(
+        Family(
+            name=name,
+            n_tasks=list(families).count(name),
+            n_distinct=estimate(distinct[:, place]),
+            n_uniform=int((distinct[:, place] == 1).sum()),
+            within=estimate(between[:, place, place]),
+            within_by_chance=estimate(by_chance[:, place, place]),
+            own_nearest=estimate(own[:, place]),
+            own_nearest_by_chance=estimate(own_by_chance[:, place]),
+            apartness=tuple(run[place] for run in apart),
+        )
+        for place, name in enumerate(family_names(families))
+    )
+
+
+def _pairs(names: Sequence[str], between: Floats, by_chance: Floats) -> tuple[FamilyPair, ...]:
+    """Returns each two families, the nearest first."""
+    places = list(combinations(range(len(names)), 2))
     pairs = [
         FamilyPair(
             first=names[a],
@@ -143,28 +179,7 @@ def _known(
         )
         for a, b in places
     ]
-    return KnownFamilies(
-        families=tuple(
-            Family(
-                name=name,
-                n_tasks=list(families).count(name),
-                n_distinct=estimate(distinct[:, place]),
-                n_uniform=int((distinct[:, place] == 1).sum()),
-                within=estimate(between[:, place, place]),
-                within_by_chance=estimate(by_chance[:, place, place]),
-                own_nearest=estimate(own[:, place]),
-                own_nearest_by_chance=estimate(own_by_chance[:, place]),
-                apartness=tuple(run[place] for run in apart),
-            )
-            for place, name in enumerate(names)
-        ),
-        pairs=tuple(sorted(pairs, key=lambda pair: -pair.similarity.mean)),
-        within=estimate(inside_and_across[:, 0]),
-        across=estimate(inside_and_across[:, 1]),
-        stability_at_known=_mean_agreement(at_known),
-        agreement_at_known=estimate(agreement(labels, families) for labels in at_known),
-        agreement_at_chosen=estimate(agreement(each.labels, families) for each in clusterings),
-    )
+    return tuple(sorted(pairs, key=lambda pair: -pair.similarity.mean))
 
 
 def _mean_agreement(groupings: Sequence[Sequence[int]]) -> float:
@@ -184,7 +199,7 @@ def _is_largest(
     similarity: Floats, pair: tuple[int, int], places: Sequence[tuple[int, int]]
 ) -> bool:
     others = [similarity[place] for place in places if place != pair]
-    return all(similarity[pair] > other for other in others)
+    return all(similarity[pair] > other + ROUNDING for other in others)
 
 
 def _mean_of_pairs(similarity: Floats) -> float:

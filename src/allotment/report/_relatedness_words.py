@@ -13,6 +13,7 @@ from ._relatedness import (
     spread_text,
 )
 from ._section import Section, has_many_tasks
+from ._tables import NOTHING
 
 
 def relatedness_words(part: Section) -> list[str]:
@@ -41,13 +42,19 @@ def _family_words(known: KnownFamilies, runs: Sequence[RunRecord]) -> list[str]:
     """Returns what many tasks show of their families, clause by clause."""
     uniform = ", ".join(f"{each.name} {each.n_uniform} of {len(runs)}" for each in known.families)
     said = [f"runs in which all tasks of a family have one embedding: {uniform}"]
-    # What has one row is near to itself and nothing else.
-    varied = [each for each in known.families if each.n_uniform < len(runs) and each.own_nearest.n]
+    # What has one row is near to itself and nothing else, and one family has no other.
+    varied = [each for each in known.families if each.n_uniform < len(runs) and known.pairs]
     said += [
         f"{own_nearest_text(each)} of the {each.name} tasks are nearer to their own family than to "
-        f"any other; of all sets of as many different rows, a share of {apartness_text(each)} is "
-        "as alike as theirs, run by run"
+        "any other"
         for each in varied
+        if each.own_nearest.n
+    ]
+    said += [
+        f"of all sets of as many different rows as {each.name} has, a share of "
+        f"{apartness_text(each)} is as alike as its own, run by run"
+        for each in varied
+        if apartness_text(each) != NOTHING
     ]
     n_found = sum(separates(run) is True for run in runs)
     said.append(
