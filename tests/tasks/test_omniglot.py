@@ -70,7 +70,7 @@ def test_images_are_bytes_that_are_held_once_and_1_is_ink(clean: list[Task]) -> 
     images = {id(split(task, part).inputs) for task in clean for part in PARTS}
     assert len(images) == 1
     x, _ = split(clean[0], "train").examples()
-    assert split(clean[0], "train").inputs.dtype == torch.uint8
+    assert split(clean[0], "train").inputs.dtype == torch.bool
     assert x.shape[1:] == (1, 9, 9) and x.unique().tolist() == [0.0, 1.0]
 
 

@@ -1,7 +1,10 @@
 """A convolution, group normalisation and ReLU: the block of the paper's larger networks."""
 
+import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ._drawing import Drawing
 from ._fused import norm_relu
 from ._same_padding import SameConv2d, same_convolution
 
@@ -38,8 +41,31 @@ class ConvNormReLU(nn.Module):
         self.conv = SameConv2d(in_channels, out_channels, kernel, stride)
         self.norm = NormReLU(n_groups, out_channels)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor | Drawing) -> Tensor:
         """Returns the images' features, without negative ones."""
         norm = self.norm
         y = same_convolution(x, self.conv.weight, None, self.conv.stride)
         return norm_relu(y, self.conv.bias, norm.weight, norm.bias, norm.num_groups, norm.eps)
+
+    @property
+    def takes_ink(self) -> bool:
+        """Whether it looks at single pixels of one channel, so that ink becomes a drawing."""
+        conv = self.conv
+        return conv.in_channels == 1 and conv.kernel_size == (1, 1) and conv.stride == (1, 1)
+
+    def drawing(self, ink: Tensor) -> Drawing:
+        """Returns what it makes of images ``[B, 1, H, W]`` that are ink (true) on paper."""
+        conv, norm = self.conv, self.norm
+        assert conv.bias is not None
+        bias = conv.bias.to(norm.weight.dtype)
+        alone = torch.stack([bias, bias + conv.weight.flatten()])  # paper and ink, [2, C]
+        share = ink.flatten(1).to(bias.dtype).mean(1, keepdim=True)
+        shares = torch.cat([1 - share, share], dim=1).unsqueeze(2)  # [B, 2, 1]
+        # The statistics over all pixels are those of two colours in these shares.
+        by_group = alone.unflatten(1, (norm.num_groups, -1))  # [2, G, C / G]
+        mean = (shares * by_group.mean(2)).sum(1)  # [B, G]
+        centred = by_group - mean[:, None, :, None]  # [B, 2, G, C / G]
+        variance = (shares * centred.square().mean(3)).sum(1)  # [B, G]
+        normalised = centred / (variance + norm.eps).sqrt()[:, None, :, None]
+        colours = F.relu(normalised.flatten(2) * norm.weight + norm.bias)
+        return Drawing(torch.cat([~ink, ink], dim=1).to(conv.weight.dtype), colours)

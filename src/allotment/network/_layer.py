@@ -9,11 +9,16 @@ from torch import Tensor, nn
 from torch.func import functional_call
 
 from .._checks import described, is_list_of
+from ._conv_norm import ConvNormReLU
+from ._drawing import Drawing
 from ._fused import mix
 from ._kinds import group_by_kind
+from ._same_padding import SameAvgPool2d, SameConv2d, SameMaxPool2d
 from ._side_by_side import side_by_side
 from ._stacked import stack_parameters, stacked_forward
 from .allocation import Allocation
+
+TAKE_DRAWINGS = (ConvNormReLU, SameConv2d, SameMaxPool2d, SameAvgPool2d)
 
 
 def _names(components: Sequence[nn.Module]) -> list[str]:
@@ -24,7 +29,13 @@ def _names(components: Sequence[nn.Module]) -> list[str]:
     ]
 
 
-def _output(module: nn.Module, x: Tensor, weight: Tensor) -> Tensor:
+def _takes_drawings(component: nn.Module) -> bool:
+    while type(component) is nn.Sequential and len(component):
+        component = component[0]
+    return type(component) in TAKE_DRAWINGS
+
+
+def _output(module: nn.Module, x: Tensor | Drawing, weight: Tensor) -> Tensor:
     """Returns what a module makes of ``x``; in training its buffers change where it has a weight.
 
     The pass has copies of them: autograd keeps some for the backward pass, and they may not change
@@ -93,8 +104,12 @@ class ModularLayer(nn.Module):
         self.is_packed = False
         self._find_groups()
 
-    def forward(self, x: Tensor, task: int | Tensor, *, noise: Tensor | None = None) -> Tensor:
+    def forward(
+        self, x: Tensor | Drawing, task: int | Tensor, *, noise: Tensor | None = None
+    ) -> Tensor:
         """Returns the weighted sum of the components' outputs, shape ``[B, ...]``."""
+        if isinstance(x, Drawing) and not all(map(_takes_drawings, self.components)):
+            x = x.pixels()
         weights = self.allocation.weights(task, noise=noise)  # [C], already normalised
         if not self.training and not self.is_packed and isinstance(task, int):
             return self._only_what_is_used(x, weights)
@@ -118,16 +133,18 @@ class ModularLayer(nn.Module):
         identities: list[object] = [id(component) for component in self.components]
         return identities + [parameter.requires_grad for parameter in self.components.parameters()]
 
-    def _all_outputs(self, x: Tensor, weights: Tensor) -> list[Tensor]:
+    def _all_outputs(self, x: Tensor | Drawing, weights: Tensor) -> list[Tensor]:
         calls = [
             partial(self._group_outputs, index, group, x, weights)
             for index, group in enumerate(self.groups)
         ]
-        outputs = side_by_side(calls, [x])
+        outputs = side_by_side(calls, x if isinstance(x, Drawing) else [x])
         self.check_shapes([(group[0], y[0]) for group, y in zip(self.groups, outputs, strict=True)])
         return outputs
 
-    def _group_outputs(self, index: int, group: list[int], x: Tensor, weights: Tensor) -> Tensor:
+    def _group_outputs(
+        self, index: int, group: list[int], x: Tensor | Drawing, weights: Tensor
+    ) -> Tensor:
         module = self.components[index if self.is_packed else group[0]]
         if len(group) == 1:  # as is every component with buffers
             return _output(module, x, weights[group[0]]).unsqueeze(0)
@@ -137,7 +154,7 @@ class ModularLayer(nn.Module):
             stacked = stack_parameters([self.components[position] for position in group])
         return stacked_forward(module, stacked, x, len(group))
 
-    def _only_what_is_used(self, x: Tensor, weights: Tensor) -> Tensor:
+    def _only_what_is_used(self, x: Tensor | Drawing, weights: Tensor) -> Tensor:
         used = weights.nonzero().flatten().tolist()
         if not used:
             return torch.zeros_like(self.components[0](x))

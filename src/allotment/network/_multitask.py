@@ -2,12 +2,14 @@
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from .._checks import check_number, described, is_list_of
+from ._conv_norm import ConvNormReLU
+from ._drawing import Drawing
 from ._heads import HeadTable
 from ._layer import ModularLayer
 
@@ -89,23 +91,28 @@ class MultiTaskNetwork(nn.Module):
     def forward(self, x: Tensor, task: int | str | Tensor, *, noise: Noise = Noise()) -> Tensor:
         """Returns the task's outputs for ``x``, shape ``[B, ...]``."""
         index = self.task_index(task)
-        x = self.stem(x)
+        seen = self._past_stem(x)
         first = 0
         for layer in self.layers:
             if isinstance(layer, ModularLayer):
                 last = first + layer.allocation.n_components
                 gates = None if noise.gates is None else noise.gates[first:last]
-                x = layer(x, index, noise=gates)
+                seen = layer(seen, index, noise=gates)
                 first = last
             else:
-                x = layer(x)
-        x = self._drop(x, noise.dropout)
+                seen = layer(seen.pixels() if isinstance(seen, Drawing) else seen)
+        x = self._drop(seen, noise.dropout)
         if self.heads is None:
             return x
         y: Tensor = (
             self.heads(x, index) if isinstance(self.heads, HeadTable) else self.heads[index](x)  # type: ignore[index]
         )
         return y
+
+    def _past_stem(self, x: Tensor) -> Any:
+        if type(self.stem) is ConvNormReLU and self.takes_ink and x.dtype == torch.bool:
+            return self.stem.drawing(x)
+        return self.stem(x)
 
     def _drop(self, x: Tensor, noise: Tensor | None) -> Tensor:
         if not self.training or self.dropout == 0.0:
@@ -125,6 +132,11 @@ class MultiTaskNetwork(nn.Module):
         if not 0 <= index < self.n_tasks:
             raise ValueError(f"`task` should be in 0 to {self.n_tasks - 1}. Found {index}.")
         return index
+
+    @property
+    def takes_ink(self) -> bool:
+        """Whether images of type ``bool`` are taken as drawings, which is faster."""
+        return type(self.stem) is ConvNormReLU and self.stem.takes_ink
 
     @property
     def modular_layers(self) -> list[ModularLayer]:

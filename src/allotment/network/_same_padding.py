@@ -1,20 +1,12 @@
-"""Convolutions and pools with "same" padding: the output has ``ceil(size / stride)`` pixels.
+"""Convolutions and pools with "same" padding, of images and of drawings."""
 
-Where the padding is odd in number, one more pixel is added after the image than before it. That is
-the rule of the library the authors used; torch's own padding is the same on both sides.
-"""
-
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ._fused import Window, can_convolve, few_channels, pool3x3
-
-
-def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
-    """Returns how many pixels to add before and after a side of ``size`` pixels."""
-    n_outputs = -(-size // stride)
-    total = max((n_outputs - 1) * stride + kernel - size, 0)
-    return total // 2, total - total // 2
+from ._drawing import Drawing
+from ._fused import can_convolve, few_channels, pool3x3
+from ._padding import same_padding, same_window
 
 
 class SameConv2d(nn.Conv2d):
@@ -25,7 +17,7 @@ class SameConv2d(nn.Conv2d):
     ) -> None:
         super().__init__(in_channels, out_channels, kernel, stride)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor | Drawing) -> Tensor:
         """Returns the convolved images."""
         # In mixed precision kernels are short and biases are not.
         bias = None if self.bias is None else self.bias.to(self.weight.dtype)
@@ -33,14 +25,16 @@ class SameConv2d(nn.Conv2d):
 
 
 def same_convolution(
-    x: Tensor, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...]
+    x: Tensor | Drawing, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...]
 ) -> Tensor:
     """Returns ``x`` convolved with kernels ``[O, I, h, w]`` under "same" padding."""
+    if isinstance(x, Drawing):
+        y = x.convolved(weight, stride[0])
+        return y if bias is None else y + bias.view(-1, 1, 1)
     sides = zip(x.shape[-2:], weight.shape[-2:], stride, strict=True)
     (top, bottom), (left, right) = (same_padding(*side) for side in sides)
     if bias is None and stride[0] == stride[1] and can_convolve(x, weight, stride[0]):
-        height, width = (-(-side // stride[0]) for side in x.shape[-2:])
-        return few_channels(x, weight, Window(stride[0], top, left, height, width))
+        return few_channels(x, weight, same_window(x.shape[-2:], weight.shape[-2:], stride[0]))
     if weight.shape[-2:] == (1, 1) and weight.shape[1] < 8 and tuple(stride) == (1, 1):
         # Libraries are slow where channels are few; per pixel this is a product.
         pixels = F.linear(x.movedim(-3, -1), weight.flatten(1), bias)
@@ -57,9 +51,14 @@ class SameMaxPool2d(nn.Module):
         super().__init__()
         self.stride = stride
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor | Drawing) -> Tensor:
         """Returns the pooled images."""
-        return _same_pool(x, self.stride, largest=True)
+        if not isinstance(x, Drawing):
+            return _same_pool(x, self.stride, largest=True)
+        paper, ink = _same_pool(x.marks, self.stride, largest=True).unbind(1)  # 1: there is some
+        marks = torch.stack([paper * (1 - ink), ink * (1 - paper), paper * ink], dim=1)
+        larger = x.colours.amax(1, keepdim=True)  # where there is both
+        return Drawing(marks, torch.cat([x.colours, larger], dim=1)).pixels()
 
     def extra_repr(self) -> str:
         return f"stride={self.stride}"
@@ -72,9 +71,11 @@ class SameAvgPool2d(nn.Module):
         super().__init__()
         self.stride = stride
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x: Tensor | Drawing) -> Tensor:
         """Returns the pooled images."""
-        return _same_pool(x, self.stride, largest=False)
+        if not isinstance(x, Drawing):
+            return _same_pool(x, self.stride, largest=False)
+        return Drawing(_same_pool(x.marks, self.stride, largest=False), x.colours).pixels()
 
     def extra_repr(self) -> str:
         return f"stride={self.stride}"

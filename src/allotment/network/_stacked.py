@@ -6,6 +6,7 @@ outputs, and later ones a batched product; what is not known here goes through `
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 from weakref import WeakSet
 
 import torch
@@ -15,6 +16,7 @@ from torch.func import functional_call, vmap
 
 from .._checks import first_line
 from ._conv_norm import ConvNormReLU
+from ._drawing import Drawing
 from ._fused import norm_relu
 from ._same_padding import same_convolution
 
@@ -38,16 +40,21 @@ def stack_parameters(modules: Sequence[nn.Module]) -> dict[str, Tensor]:
     return {name: torch.stack([column[name] for column in columns]) for name in columns[0]}
 
 
-def stacked_forward(module: nn.Module, stacked: Stacked, x: Tensor, n_stacked: int) -> Tensor:
+def stacked_forward(
+    module: nn.Module, stacked: Stacked, x: Tensor | Drawing, n_stacked: int
+) -> Tensor:
     """Returns what ``C`` modules of the kind of ``module`` make of ``x``, ``[C, B, ...]``."""
     y, is_stacked = _forward(module, stacked, x, False, n_stacked)
     return y if is_stacked else y.expand(n_stacked, *y.shape)
 
 
 def _forward(
-    module: nn.Module, stacked: Stacked, x: Tensor, is_stacked: bool, n_stacked: int
+    module: nn.Module, stacked: Stacked, x: Any, is_stacked: bool, n_stacked: int
 ) -> tuple[Tensor, bool]:
-    """Returns the output, and whether it has a component dimension in front yet."""
+    """Returns the output, and whether it has a component dimension in front yet.
+
+    A drawing comes to such modules alone that take it.
+    """
     if type(module) in _ELEMENTWISE:
         return module(x), is_stacked
     if isinstance(module, nn.modules.dropout._DropoutNd):
@@ -126,7 +133,7 @@ def _patch_convolution(module: nn.Conv2d, weight: Tensor, bias: Tensor | None, x
     return y.view(*weight.shape[:2], n_examples, height, width).transpose(1, 2)
 
 
-def _conv_norm(module: ConvNormReLU, stacked: Stacked, x: Tensor) -> Tensor:
+def _conv_norm(module: ConvNormReLU, stacked: Stacked, x: Tensor | Drawing) -> Tensor:
     """Returns convolutions on one input with their norms, as one of each with more channels."""
     weight = stacked["conv.weight"]  # [C, O, I, H, W]
     y = same_convolution(x, weight.flatten(0, 1), None, module.conv.stride)

@@ -41,7 +41,7 @@ SPLIT_SEED = 0  # one split for every run, so that runs differ in training alone
 
 
 def omniglot(folder: str | Path | None = None, *, split: str = "clean") -> list[Task]:
-    """Returns a task for each alphabet: which of its characters is drawn, 1 where there is ink.
+    """Returns a task for each alphabet: which of its characters is drawn, true where there is ink.
 
     The twenty share one copy of the images. Of each character's 20 drawings 10 are for training,
     4 for validation and 6 for the test; which ones follows from alphabet, character and drawer,
@@ -58,7 +58,7 @@ def omniglot(folder: str | Path | None = None, *, split: str = "clean") -> list[
     names, characters, drawers = (
         array[chosen] for array in (names, arrays["character"], arrays["drawer"])
     )
-    images = torch.from_numpy(arrays["images"][chosen]).unsqueeze(1)  # [N, 1, 105, 105]
+    images = torch.from_numpy(arrays["images"][chosen] > 0).unsqueeze(1)  # [N, 1, 105, 105]
     labels = torch.from_numpy(characters).long()
 
     def task(alphabet: str) -> Task:

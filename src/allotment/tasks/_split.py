@@ -20,7 +20,7 @@ class Split:
     them, so that tasks made from one data set hold one copy of it.
     """
 
-    inputs: Tensor  # [N, ...]; uint8 or floating point
+    inputs: Tensor  # [N, ...]; bool, uint8 or floating point
     targets: Tensor  # [N], or [N, D] for regression
     rows: Tensor | None = None  # which of the N examples belong to this split; None: all
     view: Tensor | None = None  # a permutation of an example's numbers, such as a rotation
@@ -61,9 +61,13 @@ def _check_rows(rows: Tensor, n: int) -> None:
         raise ValueError(f"`rows` should be whole numbers from 0 to {n - 1}. Found {found}.")
 
 
-def as_seen(inputs: Tensor, view: Tensor | None, scale: float) -> Tensor:
-    """Returns stored inputs ``[N, ...]`` as floating point under a view."""
-    x = inputs.to(torch.get_default_dtype())
+def as_seen(inputs: Tensor, view: Tensor | None, scale: float, *, as_ink: bool = False) -> Tensor:
+    """Returns stored inputs ``[N, ...]`` as floating point under a view.
+
+    With ``as_ink`` those of type ``bool`` stay so, for a network that knows what to do with them.
+    """
+    is_ink = as_ink and inputs.dtype == torch.bool and scale == 1.0
+    x = inputs if is_ink else inputs.to(torch.get_default_dtype())
     x = x if scale == 1.0 else x * scale
     return x if view is None else x.flatten(1)[:, view].view(x.shape)
 

@@ -79,7 +79,8 @@ def _batches(split: Split, replicas: Replicas) -> Iterator[tuple[Tensor, Tensor]
     size = max(64, EXAMPLES_AT_ONCE[replicas.device.type] // replicas.n_runs)
     rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
     for part in rows.split(size):
-        x = as_seen(split.inputs[part].to(replicas.device), split.view, split.scale)
+        found = split.inputs[part].to(replicas.device)
+        x = as_seen(found, split.view, split.scale, as_ink=replicas.network.takes_ink)
         y = split.targets[part].to(replicas.device)
         x = rounded(x, replicas.precision)
         yield x, y if y.is_floating_point() else y.long()

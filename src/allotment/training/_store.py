@@ -13,10 +13,14 @@ from ._forms import Layout, layout_of
 class Store:
     """Arrays that splits refer to, laid one after another; a batch is fetched by row numbers.
 
-    Splits with the same inputs share one copy of them, whatever their targets and views.
+    Splits with the same inputs share one copy of them, whatever their targets and views. With
+    ``as_ink`` inputs of type ``bool`` stay what they are.
     """
 
-    def __init__(self, splits: Sequence[Split], device: torch.device) -> None:
+    def __init__(
+        self, splits: Sequence[Split], device: torch.device, *, as_ink: bool = False
+    ) -> None:
+        self._as_ink = as_ink
         inputs = {id(split.inputs): split.inputs for split in splits}
         self._input_starts = _starts(inputs)
         self.inputs = _joined(list(inputs.values())).to(device)
@@ -66,7 +70,8 @@ class Store:
 
         There are targets of every layout; those of a layout that a kind does not have are any.
         """
-        x = as_seen(self.inputs.index_select(0, rows.flatten()), None, self.scale)
+        found = self.inputs.index_select(0, rows.flatten())
+        x = as_seen(found, None, self.scale, as_ink=self._as_ink)
         views, offsets, layouts = self._kinds.index_select(0, kinds).unbind(1)  # [R] each
         if self._views is not None:
             view = self._views.index_select(0, views)  # [R, numbers]
@@ -86,7 +91,7 @@ class Store:
         return tuple(found)
 
 
-def store_of(tasks: Sequence[Task], device: torch.device) -> Store | None:
+def store_of(tasks: Sequence[Task], device: torch.device, *, as_ink: bool = False) -> Store | None:
     """Returns the training examples on the device; None where every batch is drawn afresh."""
     kinds = [_kind_of_inputs(task) for task in tasks]
     for task, kind in zip(tasks, kinds, strict=True):
@@ -97,7 +102,7 @@ def store_of(tasks: Sequence[Task], device: torch.device) -> Store | None:
                 f"{kind} for task {task.name!r}."
             )
     splits = [task.train for task in tasks if isinstance(task.train, Split)]
-    return Store(splits, device) if splits else None
+    return Store(splits, device, as_ink=as_ink) if splits else None
 
 
 def _kind_of_inputs(task: Task) -> str:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from allotment.network import _same_padding
-from allotment.network._fused import _mix, _norm, _pool
+from allotment.network._fused import _conv, _mix, _norm, _pool
 from allotment.network.allocation import _gumbel
 from tests.network.fused.both_ways import (
     DEVICE,
@@ -46,7 +46,8 @@ def choose(monkeypatch: MonkeyPatch) -> Callable[[bool], None]:
         for module in (_mix, _norm, _pool):
             monkeypatch.setattr(module, "can_fuse", lambda x: fused)
         monkeypatch.setattr(_gumbel, "can_draw", lambda logits: fused)
-        monkeypatch.setattr(_same_padding, "can_convolve", lambda x, weight, stride: fused)
+        for module in (_conv, _same_padding):
+            monkeypatch.setattr(module, "can_convolve", lambda x, weight, stride: fused)
 
     return choice
 

@@ -5,9 +5,12 @@ from typing import Any
 
 import torch
 from pytest import MonkeyPatch, mark, raises
+from torch import Tensor
 from torch.func import vmap
 from torch.testing import assert_close
 
+from allotment.network._fused import own_kernels
+from allotment.network._padding import same_window
 from allotment.network._same_padding import same_convolution
 from tests.network.fused.both_ways import DEVICE, BothWays, Operation, needs_kernels
 
@@ -85,3 +88,25 @@ def test_convolutions_over_runs_and_tasks(
     tasks = torch.randn(*[3] * (in_dims[0] == 0), 4, 2, 8, 6, 7).to(dot_dtype)
     over_tasks = vmap(convolution(stride), in_dims=(0, None))
     assert_same(vmap(over_tasks, in_dims=in_dims), [tasks, arguments[1]])
+
+
+@mark.parametrize("kernel", [(1, 1), (3, 3), (1, 7), (7, 7)])
+@mark.parametrize("stride", [1, 2])
+@mark.parametrize("n_colours", [2, 3])
+def test_convolutions_with_kernels_of_each_images_own(
+    n_colours: int,
+    stride: int,
+    kernel: tuple[int, int],
+    dot_dtype: torch.dtype,
+    assert_same: BothWays,
+) -> None:
+    window = same_window((9, 6), kernel, stride)
+
+    def convolved(x: Tensor, weight: Tensor) -> Tensor:
+        return own_kernels(x, weight, window)
+
+    x, weight = torch.randn(2, 3, n_colours, 9, 6), torch.randn(2, 3, 5, n_colours, *kernel)
+    both = [x.to(dot_dtype), weight.to(dot_dtype)]
+    assert_same(convolved, [t[0] for t in both])
+    # As in a joint step: every task has its own images, and so their kernels are its own.
+    assert_same(vmap(convolved), both)

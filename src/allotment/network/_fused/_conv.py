@@ -3,6 +3,7 @@
 from typing import Any, NamedTuple
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -45,6 +46,26 @@ def few_channels(x: Tensor, weight: Tensor, window: Window) -> Tensor:
     """Returns images ``[B, C, H, W]`` convolved with kernels ``[O, C, h, w]``."""
     y: Tensor = _Convolution.apply(x, weight.unsqueeze(0), window)  # type: ignore[no-untyped-call]
     return y
+
+
+def own_kernels(x: Tensor, weight: Tensor, window: Window) -> Tensor:
+    """Returns images ``[B, C, H, W]``, each convolved with its own kernels ``[B, O, C, h, w]``."""
+    if can_convolve(x, weight[:, 0], window.stride):
+        y: Tensor = _Convolution.apply(x, weight, window)  # type: ignore[no-untyped-call]
+        return y
+    n, n_outputs, _, *size = weight.shape
+    last = zip((window.height, window.width), size, strict=True)
+    needed = [(n_steps - 1) * window.stride + side for n_steps, side in last]
+    bottom, right = (
+        max(0, far - before - side)
+        for far, before, side in zip(needed, (window.top, window.left), x.shape[-2:], strict=True)
+    )
+    padded = F.pad(x, (window.left, right, window.top, bottom))
+    # The images' channels one after another: each image is a group of them.
+    y = F.conv2d(
+        padded.flatten(0, 1).unsqueeze(0), weight.flatten(0, 1), stride=window.stride, groups=n
+    )
+    return y.view(n, n_outputs, *y.shape[-2:])
 
 
 class _Convolution(torch.autograd.Function):

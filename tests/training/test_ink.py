@@ -1,0 +1,77 @@
+"""Training on drawings, which are images of type `bool`: as on ones and zeros."""
+
+from copy import deepcopy
+
+import torch
+from pytest import MonkeyPatch, mark
+from torch import Tensor, nn
+from torch.testing import assert_close
+
+from allotment import fit
+from allotment.network import (
+    ConvNormReLU,
+    GumbelMatrix,
+    ModularLayer,
+    MultiTaskNetwork,
+    SameAvgPool2d,
+    SameMaxPool2d,
+)
+from allotment.network._drawing import Drawing
+from allotment.tasks import Split, Task
+from allotment.training import TrainingSettings
+
+
+def tasks_of(images: Tensor) -> list[Task]:
+    splits = [Split(images, torch.arange(len(images)) % (2 + t)) for t in range(2)]
+    return [Task(f"task {t}", split, split, split) for t, split in enumerate(splits)]
+
+
+def drawings() -> Tensor:
+    return torch.rand(24, 1, 7, 8, generator=torch.Generator().manual_seed(0)) < 0.3
+
+
+def network(stem: nn.Module | None = None) -> MultiTaskNetwork:
+    torch.manual_seed(0)
+    components = [ConvNormReLU(8, 8, 3), ConvNormReLU(8, 8, 5), SameMaxPool2d(), SameAvgPool2d()]
+    layers = [ModularLayer(components, GumbelMatrix(2, 4)), nn.Flatten()]
+    heads = [nn.Linear(8 * 7 * 8, 2), nn.Linear(8 * 7 * 8, 3)]
+    return MultiTaskNetwork(stem or ConvNormReLU(1, 8, 1), layers, heads)
+
+
+def trained(images: Tensor, stem: nn.Module | None = None, **settings: object) -> list[Tensor]:
+    """Returns the weights after short training, and the test losses."""
+    chosen = TrainingSettings(rounds=5, batch_size=8, **settings)  # type: ignore[arg-type]
+    learnt = network(stem)
+    result = fit(learnt, tasks_of(images), chosen, device="cpu")
+    assert result.test is not None
+    return [*learnt.state_dict().values(), torch.from_numpy(result.test.losses)]
+
+
+@mark.parametrize("schedule", ["alternating", "joint"])
+def test_ink_trains_as_ones_and_zeros(schedule: str, monkeypatch: MonkeyPatch) -> None:
+    made: list[Drawing] = []
+    draw = ConvNormReLU.drawing
+
+    def seen(stem: ConvNormReLU, ink: Tensor) -> Drawing:
+        made.append(draw(stem, ink))
+        return made[-1]
+
+    monkeypatch.setattr(ConvNormReLU, "drawing", seen)
+    drawn = trained(drawings(), schedule=schedule)
+    n_made = len(made)
+    assert n_made
+    plain = trained(drawings().float(), schedule=schedule)
+    assert len(made) == n_made
+    assert_close(drawn, plain, rtol=1e-3, atol=1e-3)
+
+
+def test_moved_ink_is_an_image_like_any_other() -> None:
+    moved = trained(drawings(), shift=2.0, rotation=20.0)
+    assert_close(moved, trained(drawings().float(), shift=2.0, rotation=20.0), rtol=1e-4, atol=1e-4)
+
+
+def test_a_stem_that_takes_no_ink_is_given_numbers() -> None:
+    torch.manual_seed(1)
+    stem = nn.Conv2d(1, 8, 1)
+    drawn, plain = (trained(x, deepcopy(stem)) for x in (drawings(), drawings().float()))
+    assert_close(drawn, plain, rtol=0, atol=0)
