@@ -80,7 +80,6 @@ def test_a_remaining_time_is_told_only_where_it_is_known(allotment: Command) -> 
 @mark.parametrize(
     ("options", "parts"),
     [
-        (("--rounds", "30"), ("`rounds` should be what the launch in `out` began with, 20", "30")),
         (("--runs", "3"), ("`runs` should be", "began with, 2. Found 3")),
         (("--together", "1"), ("`together` should be", "began with, None. Found 1")),
         (("--first-seed", "1"), ("`first-seed` should be", "began with, 0. Found 1")),
@@ -122,6 +121,19 @@ def test_settings_are_those_the_launch_began_with(allotment: Command) -> None:
     assert [s["training"]["batch_size"] for s in settings] == [8, 8]
     assert [s["training"]["rounds"] for s in settings] == [30, 30]
     assert [s["allocation"]["p_init"] for s in settings] == [0.7, 0.7]
+
+
+@mark.parametrize("began_with", [(), ("--rounds", "40")])
+def test_the_command_on_record_is_one_that_has_as_many_rounds(
+    began_with: tuple[str, ...], allotment: Command
+) -> None:
+    allotment(*RUN, *began_with, "--out", "out", *SHORT)
+    answer = allotment("run", "two_pairs", "--resume", "out", "--rounds", "10")
+    assert (answer.status, answer.error) == (0, "")
+    ended = read_runs(Path("out"))
+    assert {run.outcome.rounds for run in ended} == {10}
+    expected = "allotment run two_pairs --runs 2 --method gumbel --out out --minutes 1e-9"
+    assert {run.header.command for run in ended} == {f"{expected} --rounds 10"}
 
 
 def test_a_folder_is_either_new_or_gone_on_with(allotment: Command) -> None:

@@ -227,10 +227,55 @@ def test_other_settings_stop_the_launch_before_anything_is_touched(tmp_path: Pat
     with raises(KeyboardInterrupt):
         run_launch(launch, kill_after(2))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
+    others = replace(launch, experiment=toy("two_pairs", batch_size=5), resume=True)
+    with raises(RecordError, match=r"Found `settings\.training\.batch_size = 5` for \d+"):
+        run_launch(others, quiet)
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
+
+
+@mark.parametrize("name", ["two_pairs", "digits"])
+@mark.parametrize("rounds", [20, 30, 60])  # where the checkpoint before the last is, the last, more
+def test_a_launch_may_go_on_to_another_end(name: str, rounds: int, tmp_path: Path) -> None:
+    looks = {"evaluate_every": 10} if name == "digits" else {}
+    experiment = toy(name, rounds=40, **looks)
+    launch = a_launch(tmp_path / "stopped", experiment=experiment, methods=experiment.methods[-1:])
+    with raises(KeyboardInterrupt):
+        run_launch(launch, kill_after(4))
+    experiment = toy(name, rounds=rounds, **looks)
+    run_launch(replace(launch, experiment=experiment, resume=True), quiet)
+    meant_to_be = replace(launch, experiment=experiment, out=tmp_path / "whole")
+    run_launch(meant_to_be, quiet)
+    assert records_in(launch.out) == records_in(meant_to_be.out)
+
+
+def test_an_end_before_every_checkpoint_is_refused(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    with raises(KeyboardInterrupt):
+        run_launch(launch, kill_after(4))
+    sooner = replace(launch, experiment=toy("two_pairs", rounds=10), resume=True)
+    with raises(RecordError, match=r"`rounds` should be at least 20, .* Found `rounds = 10`"):
+        run_launch(sooner, quiet)
+    run_launch(replace(launch, resume=True), quiet)  # nothing was lost
+
+
+@mark.parametrize("setting", [{"decay": "cosine"}, {"entropy_weight": 0.1}])
+def test_steps_that_follow_the_rounds_have_the_end_they_were_meant_to_have(
+    setting: dict[str, Any], tmp_path: Path
+) -> None:
+    launch = a_launch(tmp_path, experiment=toy("two_pairs", rounds=40, **setting))
+    with raises(KeyboardInterrupt):
+        run_launch(launch, kill_after(2))
+    longer = replace(launch, experiment=toy("two_pairs", rounds=50, **setting), resume=True)
+    with raises(RecordError, match=r"Found `settings\.training\.rounds = 50` for 40"):
+        run_launch(longer, quiet)
+
+
+def test_a_run_that_has_ended_stays_as_long_as_it_is(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    run_launch(launch, quiet)
     longer = replace(launch, experiment=toy("two_pairs", rounds=50), resume=True)
     with raises(RecordError, match=r"Found `settings\.training\.rounds = 50` for 40"):
         run_launch(longer, quiet)
-    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 def test_more_seeds_can_join_a_launch_that_was_stopped(tmp_path: Path) -> None:

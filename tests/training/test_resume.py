@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import torch
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 from pytest import MonkeyPatch, mark, param, raises
 from torch import nn
 
@@ -218,12 +218,40 @@ def test_frozen_weights_are_left_out() -> None:
     assert sum(t.numel() for t in now) == n_learnt
 
 
+def with_rounds(runs: Sequence[Run], rounds: int) -> list[Run]:
+    return [replace(run, settings=replace(run.settings, rounds=rounds)) for run in runs]
+
+
+@mark.parametrize("of", [*KINDS, *ONE_BY_ONE])
+@mark.parametrize("done", [20, 30])  # where a stretch of rounds was told, and in the middle of one
+@mark.filterwarnings("ignore:Training one run at a time")
+def test_a_training_can_end_where_it_stopped(
+    of: Callable[[int], Run], done: int, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_loop, "N_POINTS", 3)
+    meant_to_be = list(going_on(with_rounds(made(of, (0, 1)), done)))
+    states = [news.state() for news in going_on(made(of, (0, 1))) if news.state]
+    state = next(state for state in states if state.round == done)
+    told = list(going_on(with_rounds(made(of, (0, 1)), done), state))
+    assert_same_outcomes(told[-1].outcomes, meant_to_be[-1].outcomes)
+    assert_allclose(told[-1].losses, meant_to_be[-1].losses, rtol=1e-12)
+    for points, expected in zip(told[:-1], meant_to_be[-2:-1], strict=False):
+        for here, there in zip(points.points or [], expected.points or [], strict=False):
+            assert_array_equal(here.losses, there.losses)
+            assert_same_evaluation(here.validation, there.validation)
+
+
+def test_a_training_can_become_longer() -> None:
+    states = [news.state() for news in going_on(made(of_classes, (0, 1))) if news.state]
+    longer = with_rounds(made(of_classes, (0, 1)), 70)
+    whole = list(going_on(longer))
+    assert_same_news(list(going_on(longer, states[-1])), [n for n in whole if n.round > 50])
+
+
 @mark.parametrize("done", [0, 15, 60, 55, -10])
-def test_a_state_has_to_lie_at_the_end_of_a_block_before_the_last(done: int) -> None:
+def test_a_state_has_to_lie_at_the_end_of_a_block(done: int) -> None:
     state = replace(state_of(next(going_on(made(of_lines, [0])))), round=done)
-    with raises(
-        ValueError, match=rf"multiple of 10 rounds, fewer than 55\. Found `round = {done}`"
-    ):
+    with raises(ValueError, match=rf"multiple of 10 rounds, at most 55\. Found `round = {done}`"):
         next(going_on(made(of_lines, [0]), state))
 
 

@@ -1,5 +1,6 @@
 """The options of a launch: those given now, and those it began with."""
 
+import re
 from argparse import Namespace
 from pathlib import Path
 from typing import Any
@@ -14,17 +15,16 @@ FIXED = (
     "runs",
     "first_seed",
     "together",
-    "rounds",
     "set",
     "deterministic",
 )
-FREE = ("device", "data_dir", "checkpoint_every")  # may be others where a launch goes on
+FREE = ("device", "data_dir", "checkpoint_every", "rounds")  # may be others where it goes on
 
 
 def settled(options: Namespace) -> dict[str, Any]:
     """Returns the options given, over those that the launch in ``options.resume`` began with.
 
-    The command is the one it began with.
+    The command is the one it began with, or would have begun with to have as many rounds.
     """
     given = {name: getattr(options, name) for name in (*FIXED, *FREE)}
     given = {name: v for name, v in given.items() if v is not None and v is not False and v != []}
@@ -38,6 +38,9 @@ def settled(options: Namespace) -> dict[str, Any]:
                 f"`{name.replace('_', '-')}` should be what the launch in `{folder}` began with, "
                 f"{kept.get(name)!r}. Found {given[name]!r}."
             )
+    if given.get("rounds", kept["rounds"]) != kept["rounds"]:
+        before = re.sub(r" --rounds[ =]\S+", "", kept["command"])
+        given["command"] = f"{before} --rounds {given['rounds']}"
     return kept | given
 
 
@@ -55,4 +58,4 @@ def described(launch: Launch, chosen: dict[str, Any]) -> dict[str, Any]:
         "deterministic": launch.deterministic,
         "command": launch.command,
     }
-    return fixed | {name: chosen[name] for name in FREE if name in chosen}
+    return fixed | {name: chosen[name] for name in FREE if name in chosen and name not in fixed}

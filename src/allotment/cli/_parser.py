@@ -88,7 +88,7 @@ def _add_run(command: _Parser) -> None:
     where = command.add_argument_group("where and how")
     place = where.add_mutually_exclusive_group()
     place.add_argument("--out", **_FOLDER, help="new runs go here (default: runs/EXPERIMENT)")
-    going_on = "go on with what was stopped in DIR; no other option is needed"
+    going_on = "go on with what was stopped in DIR; needs no other option, and takes --rounds"
     place.add_argument("--resume", **_FOLDER, help=going_on)
     device = "auto, cpu or cuda (default: auto, which is cuda where there is one)"
     where.add_argument("--device", metavar="NAME", help=device)

@@ -24,7 +24,8 @@ class Listeners:
 def record(cohort: Cohort, launch: Launch, listeners: Listeners) -> None:
     """Trains a cohort and records its runs; going on, it starts from the newest checkpoint."""
     checkpoints = checkpoints_of(cohort, launch)
-    state = checkpoints.newest(listeners.say) if launch.resume else None
+    n_rounds = cohort.runs[0].settings.rounds
+    state = checkpoints.newest(listeners.say, n_rounds) if launch.resume else None
     if state is None:
         checkpoints.remove()  # of runs that were there before
     writers = _writers(cohort, launch, state, listeners.say)

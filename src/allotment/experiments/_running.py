@@ -22,15 +22,17 @@ def run_launch(
 
     When it is stopped, the runs under way are marked as interrupted; asked by ``stop``, it first
     writes a checkpoint and then raises ``Stopped``. With ``launch.resume``, finished cohorts are
-    left as they are, and one that was under way goes on.
+    left as they are, and one that was under way goes on. Its rounds may be others than before,
+    unless its steps depend on them.
     """
     listeners = Listeners(on_progress, say, stop or Stop())
     prepared = list(cohorts(launch))
     headers = [header for cohort in prepared for header in cohort.headers]
     folders = [run_folder(launch.out, header) for header in headers]
     if launch.resume:
-        for folder, header in zip(folders, headers, strict=True):
-            check_same(folder, header)
+        runs = [run for cohort in prepared for run in cohort.runs]
+        for folder, header, run in zip(folders, headers, runs, strict=True):
+            check_same(folder, header, any_rounds=not run.settings.depends_on_rounds)
     else:
         check_new(folders)
     if launch.options:

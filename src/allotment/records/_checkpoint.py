@@ -58,10 +58,21 @@ class Checkpoints:
                 if path not in (final, *before[:1]):
                     shutil.rmtree(path, ignore_errors=True)
 
-    def newest(self, say: Callable[[str], None]) -> TrainingState | None:
-        """Returns the newest state that can be read; ``say`` is told of any that is damaged."""
-        damaged = False
-        for path in self._found():
+    def newest(
+        self, say: Callable[[str], None], n_rounds: int | None = None
+    ) -> TrainingState | None:
+        """Returns the newest state that can be read; ``say`` is told of any that is damaged.
+
+        Where there are to be ``n_rounds`` at most, those after it do not count.
+        """
+        found, damaged = self._found(), False
+        usable = [path for path in found if n_rounds is None or _round(path) <= n_rounds]
+        if found and not usable:
+            raise RecordError(
+                f"`rounds` should be at least {_round(found[-1])}, where the earliest checkpoint "
+                f"in `{self._folder}` is. Found `rounds = {n_rounds}`."
+            )
+        for path in usable:
             try:
                 state = self._read(path)
             except RecordError as error:

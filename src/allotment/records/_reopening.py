@@ -16,12 +16,19 @@ from ._values import first_difference
 from ._writer import Earlier, RunWriter, run_folder
 
 
-def check_same(folder: Path, header: RunHeader) -> None:
-    """Raises where ``folder`` holds a run with other settings; its command may be another."""
+def check_same(folder: Path, header: RunHeader, *, any_rounds: bool = False) -> None:
+    """Raises where ``folder`` holds a run with other settings; its command may be another.
+
+    With ``any_rounds`` it may have been meant to be longer or shorter, unless it has ended.
+    """
     path = folder / "settings.json"
     if not path.exists():
         return
-    different = first_difference(read_json(path), plain(replace(header, command="")))
+    kept, now = read_json(path), plain(header)
+    if any_rounds and not (folder / "summary.json").exists():
+        for settings in (kept["settings"], now["settings"]):
+            settings.get("training", {}).pop("rounds", None)
+    different = first_difference(kept, now)
     if different:
         name, found, asked = different
         raise RecordError(
@@ -46,7 +53,7 @@ def reopen_runs(
 def _reopened(
     folder: Path, header: RunHeader, state: TrainingState | None, now: Environment
 ) -> RunWriter:
-    check_same(folder, header)
+    check_same(folder, header, any_rounds=True)  # whether they may be others is for the caller
     if (folder / "summary.json").exists():  # killed while the runs of a program were being closed
         return RunWriter(folder, header, earlier=Earlier(is_closed=True))
     with writing(folder):
@@ -55,8 +62,9 @@ def _reopened(
             left.unlink(missing_ok=True)
     earlier = _points_until(folder, state) if state and state.n_points else Earlier()
     _cut(folder / "metrics.jsonl", len(earlier.rounds))
-    if not (folder / "settings.json").exists():
-        write_json(folder / "settings.json", header)
+    settings = folder / "settings.json"
+    if not settings.exists() or first_difference(read_json(settings), plain(header)):
+        write_json(settings, header)  # with other rounds, and the command that gives them
     environment = now
     if state is not None:
         first = read_environment(folder)

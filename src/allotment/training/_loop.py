@@ -57,7 +57,8 @@ def train(
     became is in the outcomes of the last progress: ``network.load_state_dict(outcome.weights)``.
 
     ``resume_from`` is a state that an earlier training of the same runs yielded. Training goes on
-    from there and ends, on a CPU to the last bit, as if it had never stopped.
+    from there and ends, on a CPU to the last bit, as if it had never stopped. The runs may have
+    another number of rounds now: as many as are done ends them where they are.
     """
     if resume_from is not None and not isinstance(resume_from, TrainingState):
         raise TypeError(f"`resume_from` should be a TrainingState. Found {described(resume_from)}.")
@@ -70,17 +71,22 @@ def _training(
     runs: Sequence[Run], device: torch.device, n_last_rounds: int, resume_from: TrainingState | None
 ) -> Iterator[Progress]:
     started = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
-    program = _program(runs, device)
+    is_over = resume_from is not None and resume_from.round == runs[0].settings.rounds
+    program = _program(runs, device, is_over)
     settings, replicas = program.settings, program.replicas
     tracker = Tracker(replicas, program.n_tasks, n_last_rounds)
     best = Best(replicas)
     parts = Parts(program, tracker, best)
     stretch = ROUNDS_PER_BLOCK * ceil(settings.rounds / (N_POINTS * ROUNDS_PER_BLOCK))
     first_round = parts.load(resume_from, settings.rounds) if resume_from else 0
-    for first in range(first_round, settings.rounds, ROUNDS_PER_BLOCK):
+    # Where no rounds are left, a last look is, unless one was due there in any case.
+    was_seen = settings.evaluate_every and settings.rounds % settings.evaluate_every == 0
+    at_the_end = [] if was_seen else [settings.rounds]
+    for first in range(first_round, settings.rounds, ROUNDS_PER_BLOCK) or at_the_end:
         done = min(first + ROUNDS_PER_BLOCK, settings.rounds)
         n_steps = (done - first) * program.n_tasks
-        means = tracker.add(*program.steps(first // ROUNDS_PER_BLOCK, n_steps))
+        if n_steps:
+            tracker.add(*program.steps(first // ROUNDS_PER_BLOCK, n_steps))
         is_last = done == settings.rounds
         validations = None
         looks = settings.evaluate_every and (done % settings.evaluate_every == 0 or is_last)
@@ -90,19 +96,19 @@ def _training(
                 validations = evaluate(runs, replicas, "validation", program.passes.together)
                 if validations and settings.keep_best:
                     best.consider(validations, done)
-            points = tracker.points(done, validations) if is_due else None
+            points = tracker.points(done, validations) if is_due and tracker.is_amid else None
         state = None if is_last else partial(parts.state, done, started)
-        yield Progress(done, means, list(tracker.failed), points, state=state)
+        yield Progress(done, tracker.last_block, list(tracker.failed), points, state=state)
     program.settle()
     best.restore()
     outcomes = _outcomes(runs, program, tracker, best, time.perf_counter() - started)
-    yield Progress(settings.rounds, means, list(tracker.failed), outcomes=outcomes)
+    yield Progress(settings.rounds, tracker.last_block, list(tracker.failed), outcomes=outcomes)
 
 
-def _program(runs: Sequence[Run], device: torch.device) -> Program:
+def _program(runs: Sequence[Run], device: torch.device, is_over: bool) -> Program:
     """Returns the program of runs, or says which part of a network or loss fails in it."""
     try:
-        return Program(runs, device)
+        return Program(runs, device, is_over=is_over)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # whatever a user's module raises

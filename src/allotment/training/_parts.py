@@ -29,10 +29,10 @@ class Parts:
 
     def load(self, state: TrainingState, n_rounds: int) -> int:
         """Goes to a state of the same runs; returns the rounds that are done there."""
-        if state.round % ROUNDS_PER_BLOCK or not 0 < state.round < n_rounds:
+        if state.round % ROUNDS_PER_BLOCK or not 0 < state.round <= n_rounds:
             raise ValueError(
-                f"`resume_from` should be after a multiple of {ROUNDS_PER_BLOCK} rounds, fewer "
-                f"than {n_rounds}. Found `round = {state.round}`."
+                f"`resume_from` should be after a multiple of {ROUNDS_PER_BLOCK} rounds, at most "
+                f"{n_rounds}. Found `round = {state.round}`."
             )
         self.program.load(state.tensors)
         self.tracker.load(state)

@@ -27,9 +27,12 @@ from ._threads import threads_for
 
 
 class Program:
-    """``R`` runs on a device, and the step that takes all of them further."""
+    """``R`` runs on a device, and the step that takes all of them further.
 
-    def __init__(self, runs: Sequence[Run], device: torch.device) -> None:
+    With ``is_over`` there are no steps to come, and none is recorded.
+    """
+
+    def __init__(self, runs: Sequence[Run], device: torch.device, *, is_over: bool = False) -> None:
         check_alike(runs)
         self.settings = runs[0].settings
         self._seed = runs[0].seed  # of draws that modules make by themselves, such as dropout
@@ -39,7 +42,6 @@ class Program:
         # How many task batches one step takes: in a joint one, a batch of every task.
         self._tasks_per_step = self.n_tasks if self.settings.schedule == "joint" else 1
         network = self.replicas.network
-        self._store = store_of([task for run in runs for task in run.tasks], device)
         heads, dropout = network.heads, network.dropout
         n_features = heads.weight.shape[-1] if dropout and isinstance(heads, HeadTable) else 0
         chosen = self.settings
@@ -50,6 +52,10 @@ class Program:
             zoom=chosen.zoom,
             slant=chosen.slant,
         )
+        # What is moved lies between ink and paper at its edges.
+        as_ink = network.takes_ink and not self._augmentation.n_draws
+        tasks = [task for run in runs for task in run.tasks]
+        self._store = store_of(tasks, device, as_ink=as_ink)
         self._blocks = BlockMaker(
             runs, self._store, sum(network.layer_sizes), n_features, self._augmentation.n_draws
         )
@@ -69,14 +75,16 @@ class Program:
         self._drawn = (0, self._blocks.make(0))
         self._losses_and_gradients: Gradients = self._eager
         self._graph: GraphSteps | None = None
-        self._try_out(self._drawn[1].to(device))
+        self._try_out(self._drawn[1].to(device), is_over)
 
-    def _try_out(self, block: Block) -> None:
+    def _try_out(self, block: Block, is_over: bool) -> None:
         """Finds out how steps are best taken, and records one; what that moves is put back."""
         untouched = self.replicas.snapshot()
         with torch_stream(self._seed, "trial"), self.replicas.arithmetic(), fastest_convolutions():
             self.passes.check(self._batch(block, 0))
-            if self.settings.capture and self.passes.can_be_recorded:
+            if is_over:
+                pass
+            elif self.settings.capture and self.passes.can_be_recorded:
                 self._capture(block)
             elif self.settings.capture and self.passes.what_differs:
                 reason = self.passes.what_differs

@@ -107,6 +107,11 @@ class TrainingSettings:
                     f"Found `evaluate_every = {self.evaluate_every}`."
                 )
 
+    @property
+    def depends_on_rounds(self) -> bool:
+        """Whether the first steps would be others if there were more rounds, or fewer."""
+        return self.decay != "none" or self.entropy_weight > 0.0
+
     def in_common(self) -> "TrainingSettings":
         """Returns the settings without what may differ between runs that train as one program."""
         return replace(self, budget=None, budget_weight=1.0)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from .._progress import Evaluation, Floats, Point, TrainingState
 from ._replicas import Replicas
+from ._settings import ROUNDS_PER_BLOCK
 
 N_POINTS = 300  # about so many points make a run's curve
 
@@ -23,9 +24,15 @@ class Tracker:
         self._n_steps = 0
         self.n_points = 0
         self.failed: list[int | None] = [None] * replicas.n_runs
+        self.last_block: Floats = np.full(replicas.n_runs, np.nan)  # each run's mean loss in it
 
-    def add(self, losses: Tensor, tasks: Tensor) -> Floats:
-        """Takes the losses ``[S, R]`` of a block; returns each run's mean, ``[R]``."""
+    @property
+    def is_amid(self) -> bool:
+        """Whether there are losses that no point has told yet."""
+        return any(map(len, self._stretch))
+
+    def add(self, losses: Tensor, tasks: Tensor) -> None:
+        """Takes the losses ``[S, R]`` of a block."""
         if len(losses) != len(tasks):
             raise ValueError(
                 "A loss should be one number, the mean over a batch. "
@@ -42,8 +49,7 @@ class Tracker:
             if self.failed[run] is None:
                 self.failed[run] = self._n_steps + int(step)
         self._n_steps += len(values)
-        mean: Floats = values.mean(axis=0)
-        return mean
+        self.last_block = values.mean(axis=0)
 
     def points(self, done: int, validations: list[Evaluation] | None) -> list[Point]:
         """Returns each run's point for the rounds since the last call."""
@@ -78,6 +84,7 @@ class Tracker:
         """Takes up what was collected when the state was taken."""
         tensors = state.tensors
         self._last.extend(tensors["last losses"].numpy())
+        self.last_block = tensors["last losses"][-ROUNDS_PER_BLOCK:].numpy().mean(axis=0)
         self._stretch = [tensors["losses since the last point"].numpy()]
         self._n_steps = int(tensors["steps"])
         self.n_points = state.n_points
