@@ -50,6 +50,11 @@ def test_the_text_has_as_many_decimals_as_the_spread_deserves(
     assert str(Estimate(mean=mean, sd=sd, half_width=sd, median=mean, n=30)) == expected
 
 
+def test_equal_values_have_no_spread_whatever_their_mean_is_rounded_to() -> None:
+    assert estimate([0.95] * 3).sd == 0.0
+    assert str(estimate([0.95] * 3).complement().scaled(100)) == "5.00 ± 0.00 sd (n=3)"
+
+
 def test_an_estimate_in_percent() -> None:
     assert str(estimate([0.966, 0.968, 0.970]).scaled(100)) == "96.8 ± 0.2 sd (n=3)"
 

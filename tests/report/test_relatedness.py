@@ -87,6 +87,15 @@ def test_what_the_paper_says_of_clusters_is_told_in_words() -> None:
     assert shares.endswith(", and no task in any run more than 60.4 %; the budget is 50 %.")
 
 
+def test_a_task_that_uses_everything_is_not_said_to_use_no_more_than_that() -> None:
+    run = alphabets_run(0)
+    matrix = run.outcome.matrix.copy()
+    matrix[0] = 1.0
+    said = words([replace(run, outcome=replace(run.outcome, matrix=matrix))], OMNIGLOT)
+    (shares,) = [sentence for sentence in said if "gates open over runs" in sentence]
+    assert shares.endswith("of the gates open over runs.")
+
+
 def test_strict_recovery_is_not_asked_of_many_tasks() -> None:
     table = section_tables(section(CLUSTER_RUNS, CLUSTERS))[0]
     assert table.rows[0][table.head.index("Found the families, as clusters")] == "3 of 3"

@@ -1,8 +1,12 @@
 from dataclasses import replace
 from math import inf
 
+from pytest import mark
+
 from allotment.records import RunRecord
 from allotment.report import markdown_table, result_table, words
+from allotment.report._provenance import provenance
+from allotment.report._section import section
 from tests.records.made_up import (
     a_header,
     a_record,
@@ -72,6 +76,20 @@ def test_an_interval_ends_where_the_number_cannot_be() -> None:
     assert result_table(low, MNIST).rows[1][where] == "0.0 to 36.6"
     (sentence,) = [text for text in words(high, MNIST) if "reaches" in text]
     assert "95.0 % (90 % interval 63.4 to 100.0, n=2)" in sentence
+
+
+@mark.parametrize(
+    ("declared", "expected"),
+    [
+        (None, "each of 40 or 50 rounds"),
+        (40, "each of 40 or 50 rounds, where the experiment has 40"),
+        (8_000, "each of 40 or 50 rounds, where the experiment has 8,000"),
+    ],
+)
+def test_runs_of_another_length_than_declared_say_so(declared: int | None, expected: str) -> None:
+    runs = [a_record(a_header(seed=n), an_outcome(rounds=n)) for n in (40, 50)]
+    found = provenance(section(runs, replace(TWO_PAIRS, rounds=declared))).runs
+    assert found.endswith(expected)
 
 
 def test_a_short_run_says_how_many_rounds_its_loss_is_the_mean_over() -> None:

@@ -63,6 +63,8 @@ def estimate(values: Iterable[float]) -> Estimate:
     if n == 0:
         return Estimate(mean=math.nan, sd=math.nan, half_width=math.nan, median=math.nan, n=0)
     sd = float(finite.std(ddof=1)) if n > 1 else math.nan
+    if n > 1 and (finite == finite[0]).all():
+        sd = 0.0  # and not what rounding the mean leaves of it
     return Estimate(
         mean=float(finite.mean()),
         sd=sd,

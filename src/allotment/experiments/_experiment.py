@@ -113,6 +113,7 @@ class Experiment:
                 for method in self.methods
             ),
             measure=self.measure_label,
+            rounds=self.training.rounds,
             unit="%" if self.measure == "accuracy" else "",
             least=0.0,  # squared errors and cross-entropies
             structure=self.structure,

@@ -96,9 +96,14 @@ def plain_axes(axes: Axes) -> None:
 
 
 def make_logarithmic(axes: Axes) -> None:
-    """Gives an axis of losses or errors a logarithmic scale with plain numbers at 1, 2 and 5."""
+    """Gives an axis of losses or errors a logarithmic scale with plain numbers.
+
+    They stand at 1, 2 and 5, and between these where the axis is short.
+    """
     axes.set_yscale("log")
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+    least, most = axes.get_ylim()
+    between = (1.0, 2.0, 5.0) if most > 12 * least else (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+    axes.yaxis.set_major_locator(LogLocator(subs=between))
     axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.yaxis.set_minor_formatter(NullFormatter())
 

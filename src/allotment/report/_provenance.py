@@ -30,7 +30,8 @@ def provenance(part: Section) -> Provenance:
     records = part.records
     rows = [runs for _, runs in part.rows if runs]
     return Provenance(
-        runs=f"{len(records)} in {len(rows)} of {len(part.rows)} rows, {_rounds(records)}",
+        runs=f"{len(records)} in {len(rows)} of {len(part.rows)} rows, "
+        + rounds_in_words(records, part.expectation.rounds),
         time=_time(records),
         commands=_counts(record.header.command for record in records),
         devices=_counted(_in_turn(e.device for e in r.environment.pieces) for r in records),
@@ -40,9 +41,18 @@ def provenance(part: Section) -> Provenance:
     )
 
 
-def _rounds(records: Sequence[RunRecord]) -> str:
+def are_as_declared(records: Sequence[RunRecord], declared: int | None) -> bool:
+    """Tells whether runs had as many rounds as their experiment has."""
+    return declared is None or all(record.outcome.rounds == declared for record in records)
+
+
+def rounds_in_words(records: Sequence[RunRecord], declared: int | None) -> str:
+    """Returns how long runs were, and how long they should have been where that differs."""
     lengths = sorted({record.outcome.rounds for record in records})
-    return f"each of {' or '.join(f'{n:,}' for n in lengths)} rounds"
+    said = f"each of {' or '.join(f'{n:,}' for n in lengths)} rounds"
+    if are_as_declared(records, declared):
+        return said
+    return f"{said}, where the experiment has {declared:,}"
 
 
 def _time(records: Sequence[RunRecord]) -> str:

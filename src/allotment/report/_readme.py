@@ -6,6 +6,7 @@ from allotment.records import RunRecord
 
 from ._expectation import Expectation
 from ._markdown import markdown_table
+from ._provenance import are_as_declared, rounds_in_words
 from ._section import Section, sections
 from ._tables import short_table
 
@@ -35,5 +36,9 @@ def with_block(text: str, name: str, content: str) -> str:
 
 def _short(part: Section) -> str:
     expectation = part.expectation
-    place = f" ({expectation.place})" if expectation.place else ""
-    return f"**{expectation.title}**{place}\n\n{markdown_table(short_table(part, _SHORT))}"
+    title = f"**{expectation.title}**"
+    if expectation.place:
+        title += f" ({expectation.place})"
+    if not are_as_declared(part.records, expectation.rounds):
+        title += f"; so far with runs {rounds_in_words(part.records, expectation.rounds)}"
+    return f"{title}\n\n{markdown_table(short_table(part, _SHORT))}"

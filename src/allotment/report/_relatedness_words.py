@@ -68,8 +68,10 @@ def _share_words(names: Sequence[str], found: Relatedness) -> str:
     order = sorted(range(len(names)), key=lambda task: found.shares[task].mean)
     least, most = order[0], order[-1]
     allowed = "" if found.budget is None else f"; the budget is {100 * found.budget:.0f} %"
-    return (
+    said = (
         f"a task has between {100 * found.shares[least].mean:.0f} % ({names[least]}) and "
-        f"{100 * found.shares[most].mean:.0f} % ({names[most]}) of the gates open over runs, and "
-        f"no task in any run more than {100 * found.largest_share:.3g} %{allowed}"
+        f"{100 * found.shares[most].mean:.0f} % ({names[most]}) of the gates open over runs"
     )
+    if found.largest_share < 1:
+        said += f", and no task in any run more than {100 * found.largest_share:.3g} %"
+    return said + allowed

@@ -13,8 +13,9 @@ N_WARP_DRAWS = 4  # right, down, angle, size
 class Augmentation:
     """Crops, and shifts, turns, resizes and slants, each image by draws of its own.
 
-    A draw of 0.5 leaves an image where it is, and what moves in from outside is zero. Draws are
-    arguments and no size depends on their values, so a step that augments can be captured.
+    A draw of 0.5 leaves an image where it is, and what moves in from outside is zero. Drawings,
+    of type ``bool``, stay such: each pixel is the one that lies nearest. Draws are arguments and
+    no size depends on their values, so a step that augments can be captured.
 
     Args:
         crop: Zeros are added on each side in this width, and a part of the image's own size is
@@ -51,7 +52,9 @@ class Augmentation:
                 "`crop`, `shift`, `rotation`, `zoom` and `slant` should be set for images alone, "
                 f"examples of shape [C, H, W]. Found examples of shape {list(x.shape[2:])}."
             )
-        images, draws = x.flatten(0, 1), noise.flatten(0, 1).to(x.dtype)
+        is_ink = x.dtype == torch.bool
+        images, draws = x.flatten(0, 1), noise.flatten(0, 1)
+        draws = draws if is_ink else draws.to(x.dtype)
         crop, warp, slant = draws.split(self._sizes, dim=1)
         if warp.shape[1]:
             images = self._warped(images, warp, slant)
@@ -96,4 +99,6 @@ class Augmentation:
             lean = self.slant * (2 * slant - 1) * ratio  # [N, 1]
             places = torch.stack([places[:, 0] + lean * places[:, 1], places[:, 1]], dim=1)
         grid = F.affine_grid(places, list(images.shape), align_corners=False)
+        if images.dtype == torch.bool:
+            return F.grid_sample(images.to(grid.dtype), grid, "nearest", align_corners=False) > 0
         return F.grid_sample(images, grid, padding_mode="zeros", align_corners=False)

@@ -52,10 +52,8 @@ class Program:
             zoom=chosen.zoom,
             slant=chosen.slant,
         )
-        # What is moved lies between ink and paper at its edges.
-        as_ink = network.takes_ink and not self._augmentation.n_draws
         tasks = [task for run in runs for task in run.tasks]
-        self._store = store_of(tasks, device, as_ink=as_ink)
+        self._store = store_of(tasks, device, as_ink=network.takes_ink)
         self._blocks = BlockMaker(
             runs, self._store, sum(network.layer_sizes), n_features, self._augmentation.n_draws
         )
