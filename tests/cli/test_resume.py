@@ -99,6 +99,17 @@ def test_options_that_contradict_the_launch_are_refused(
     assert records_in(tmp_path) == before
 
 
+def test_an_end_that_is_over_is_refused_and_nothing_is_touched(
+    allotment: Command, tmp_path: Path
+) -> None:
+    allotment(*RUN, "--out", "out", *SHORT)
+    before = records_in(tmp_path)
+    answer = allotment("run", "two_pairs", "--resume", "out", "--rounds", "5")
+    assert answer.status == 1
+    assert_one_sentence(answer.error, "`rounds` should be at least 10", "Found `rounds = 5`")
+    assert records_in(tmp_path) == before
+
+
 def test_another_experiment_is_refused(allotment: Command) -> None:
     allotment(*RUN, "--out", "out", *SHORT)
     answer = allotment("run", "digits", "--resume", "out")

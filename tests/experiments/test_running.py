@@ -270,12 +270,44 @@ def test_steps_that_follow_the_rounds_have_the_end_they_were_meant_to_have(
         run_launch(longer, quiet)
 
 
-def test_a_run_that_has_ended_stays_as_long_as_it_is(tmp_path: Path) -> None:
+def test_runs_that_have_ended_stay_as_long_as_they_are(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path)
+    with raises(KeyboardInterrupt):
+        run_launch(launch, kill_after(7))  # fixed allocations have ended, learnt ones have not
+    before = records_in(tmp_path)
+    said: list[str] = []
+    longer = replace(launch, experiment=toy("two_pairs", rounds=50), resume=True)
+    run_launch(longer, quiet, say=said.append)
+    assert said[0].startswith("Finished after 40 rounds, and left as they are: ")
+    assert {run.header.method: run.outcome.rounds for run in read_runs(tmp_path)} == {
+        "no_sharing": 40,
+        "shared_bottom": 40,
+        "gumbel": 50,
+    }
+    after = records_in(tmp_path)
+    assert all(after[name] == content for name, content in before.items() if "sharing" in name)
+
+
+def test_a_run_that_was_closed_alone_holds_the_others_to_its_rounds(tmp_path: Path) -> None:
     launch = a_launch(tmp_path)
     run_launch(launch, quiet)
+    (tmp_path / "gumbel" / "seed-001" / "summary.json").unlink()
     longer = replace(launch, experiment=toy("two_pairs", rounds=50), resume=True)
     with raises(RecordError, match=r"Found `settings\.training\.rounds = 50` for 40"):
         run_launch(longer, quiet)
+
+
+def test_one_may_change_ones_mind_about_the_end(tmp_path: Path) -> None:
+    launch = a_launch(tmp_path / "stopped", methods=toy("two_pairs").methods[-1:])
+    with raises(KeyboardInterrupt):
+        run_launch(launch, kill_after(4))
+    sooner = replace(launch, experiment=toy("two_pairs", rounds=25), resume=True)
+    with raises(KeyboardInterrupt):
+        run_launch(sooner, kill_after(1))
+    run_launch(replace(launch, resume=True), quiet)
+    whole = replace(launch, out=tmp_path / "whole")
+    run_launch(whole, quiet)
+    assert records_in(launch.out) == records_in(whole.out)
 
 
 def test_more_seeds_can_join_a_launch_that_was_stopped(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """Drawings: the numbers and gradients of the images they stand for."""
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from pytest import fixture, mark
@@ -18,9 +19,16 @@ from allotment.network import (
     SameConv2d,
     SameMaxPool2d,
     SharedBottom,
+    extract,
 )
 from allotment.network._drawing import Drawing
 from tests.network.test_conv_norm import randomised
+
+
+def without_bias() -> ConvNormReLU:
+    stem = ConvNormReLU(1, 8, 1)
+    stem.conv.bias = None
+    return stem
 
 
 @fixture
@@ -88,6 +96,60 @@ def test_a_network_makes_of_ink_what_it_makes_of_ones_and_zeros(
     assert_close(slopes, expected, rtol=1e-8, atol=1e-8)
 
 
+class Residual(ModularLayer):
+    """A layer that does something with its input itself."""
+
+    def forward(self, x: Tensor, *arguments: Any, **options: Any) -> Tensor:  # type: ignore[override]
+        return x + super().forward(x, *arguments, **options)
+
+
+def with_a_layer_of_ones_own() -> MultiTaskNetwork:
+    components = [ConvNormReLU(8, 8, 3), SameMaxPool2d()]
+    return network_of(Residual(components, SharedBottom(2, 2)), SameAvgPool2d(2))
+
+
+def with_unequal_strides() -> MultiTaskNetwork:
+    oblong = ConvNormReLU(8, 8, 3, (2, 3))  # type: ignore[arg-type]
+    layer = ModularLayer([oblong], SharedBottom(2, 1))
+    return network_of(layer, nn.AdaptiveAvgPool2d((5, 3)))
+
+
+def with_hooks(name: str) -> Callable[[], MultiTaskNetwork]:
+    def made() -> MultiTaskNetwork:
+        network = known()
+        module = network.get_submodule(name)
+        module.register_forward_pre_hook(lambda _, inputs: (inputs[0] * 0.5, *inputs[1:]))
+        module.register_forward_hook(lambda _, inputs, output: output + inputs[0].sum())
+        return network
+
+    return made
+
+
+@mark.parametrize(
+    "made",
+    [
+        with_a_layer_of_ones_own,
+        with_unequal_strides,
+        *map(with_hooks, ["stem", "layers.0", "layers.0.components.0", "layers.0.components.0.0"]),
+    ],
+)
+def test_what_expects_tensors_is_given_them(
+    made: Callable[[], MultiTaskNetwork], ink: Tensor
+) -> None:
+    network = made()
+    x = ink if network.takes_ink else ink.double()  # as in training
+    assert_close(network(x, 0), network(ink.double(), 0), rtol=1e-9, atol=1e-9)
+
+
+def test_one_tasks_part_takes_ink_too(ink: Tensor) -> None:
+    network = known()
+    assert_close(extract(network, 1)(ink), network.eval()(ink, 1), rtol=1e-9, atol=1e-9)
+
+
+def test_no_drawings_at_all(ink: Tensor) -> None:
+    assert known()(ink[:0], 0).shape == (0, 4)
+
+
 def test_many_tasks_at_once(ink: Tensor) -> None:
     network = network_of(ModularLayer(everything(), GumbelMatrix(2, 7))).eval()
     network.heads = None  # of one width, as in a joint step
@@ -131,6 +193,7 @@ def test_a_convolution_leaves_nothing_around_the_paper(
         (ConvNormReLU(1, 8, 1, 2), False),
         (ConvNormReLU(3, 8, 1), False),
         (nn.Conv2d(1, 8, 1), False),
+        (without_bias(), False),
         (None, False),
     ],
 )

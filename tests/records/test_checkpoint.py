@@ -67,6 +67,28 @@ def test_without_a_checkpoint_there_is_no_state(tmp_path: Path) -> None:
     assert checkpoints(tmp_path).newest(silent) is None
 
 
+def test_those_after_the_end_do_not_count(tmp_path: Path) -> None:
+    for done in (10, 20):
+        checkpoints(tmp_path).write(a_state(done))
+    for n_rounds, found in ((30, 20), (20, 20), (19, 10), (10, 10)):
+        assert_same_state(checkpoints(tmp_path).newest(silent, n_rounds), a_state(found))
+    with pytest.raises(RecordError, match=r"at least 10, where the earliest .* Found `rounds = 9`"):
+        checkpoints(tmp_path).newest(silent, 9)
+    checkpoints(tmp_path).forget_after(10)
+    assert names(tmp_path) == ["round-000010"]
+
+
+def test_a_whole_one_after_the_end_is_not_given_up_for_a_damaged_one(tmp_path: Path) -> None:
+    for done in (10, 20):
+        checkpoints(tmp_path).write(a_state(done))
+    truncate(tmp_path / "checkpoints" / "a" / "round-000010" / "part-1")
+    with pytest.raises(
+        RecordError, match=r"at least 20: no checkpoint before is whole\. Found .* 15`"
+    ):
+        checkpoints(tmp_path).newest(lambda text: None, 15)
+    assert_same_state(checkpoints(tmp_path).newest(silent, 20), a_state(20))
+
+
 def truncate(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-9])
 

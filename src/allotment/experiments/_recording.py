@@ -28,6 +28,8 @@ def record(cohort: Cohort, launch: Launch, listeners: Listeners) -> None:
     state = checkpoints.newest(listeners.say, n_rounds) if launch.resume else None
     if state is None:
         checkpoints.remove()  # of runs that were there before
+    else:
+        checkpoints.forget_after(state.round)  # their points are about to be cut off
     writers = _writers(cohort, launch, state, listeners.say)
     try:
         _train(cohort, launch, listeners, writers, checkpoints, state)

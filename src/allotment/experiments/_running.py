@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from ..records import check_new, check_same, run_folder, write_options
+from ..records import check_new, check_same, rounds_of, run_folder, write_options
 from ..training import Progress
 from ._determinism import determinism
 from ._launch import Cohort, Launch, cohorts
@@ -30,9 +30,8 @@ def run_launch(
     headers = [header for cohort in prepared for header in cohort.headers]
     folders = [run_folder(launch.out, header) for header in headers]
     if launch.resume:
-        runs = [run for cohort in prepared for run in cohort.runs]
-        for folder, header, run in zip(folders, headers, runs, strict=True):
-            check_same(folder, header, any_rounds=not run.settings.depends_on_rounds)
+        for cohort in prepared:
+            _check_resumable(cohort, launch, say)
     else:
         check_new(folders)
     if launch.options:
@@ -50,6 +49,23 @@ def run_launch(
                 raise Stopped(listeners.stop.reason)
             record(cohort, launch, listeners)
     return folders
+
+
+def _check_resumable(cohort: Cohort, launch: Launch, say: Callable[[str], None]) -> None:
+    """Raises where runs that are there cannot go on as the launch asks."""
+    is_finished = _is_finished(cohort, launch)
+    for header, run in zip(cohort.headers, cohort.runs, strict=True):
+        folder = run_folder(launch.out, header)
+        has_ended = (folder / "summary.json").exists()
+        is_free = not run.settings.depends_on_rounds and not has_ended
+        check_same(folder, header, any_rounds=is_free or is_finished)
+    if not is_finished:
+        checkpoints_of(cohort, launch).check_end(cohort.runs[0].settings.rounds)
+        return
+    ended = {rounds_of(run_folder(launch.out, header)) for header in cohort.headers}
+    if ended != {cohort.runs[0].settings.rounds}:
+        lengths = " and ".join(f"{n:,}" for n in sorted(ended))
+        say(f"Finished after {lengths} rounds, and left as they are: {cohort.label}.")
 
 
 def _is_finished(cohort: Cohort, launch: Launch) -> bool:

@@ -51,7 +51,8 @@ class ConvNormReLU(nn.Module):
     def takes_ink(self) -> bool:
         """Whether it looks at single pixels of one channel, so that ink becomes a drawing."""
         conv = self.conv
-        return conv.in_channels == 1 and conv.kernel_size == (1, 1) and conv.stride == (1, 1)
+        is_pointwise = conv.kernel_size == (1, 1) and conv.stride == (1, 1)
+        return conv.in_channels == 1 and is_pointwise and conv.bias is not None
 
     def drawing(self, ink: Tensor) -> Drawing:
         """Returns what it makes of images ``[B, 1, H, W]`` that are ink (true) on paper."""

@@ -7,10 +7,16 @@ kernels that meet the colours first: the same sums, in another order.
 
 from typing import NamedTuple
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from ._fused import own_kernels
 from ._padding import same_window
+
+
+def has_hooks(module: nn.Module) -> bool:
+    """Tells whether somebody listens to a module, who expects tensors to go in and out."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks)
+    return any(hooks) or any((module._backward_hooks, module._backward_pre_hooks))
 
 
 class Drawing(NamedTuple):

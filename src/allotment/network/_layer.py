@@ -10,7 +10,7 @@ from torch.func import functional_call
 
 from .._checks import described, is_list_of
 from ._conv_norm import ConvNormReLU
-from ._drawing import Drawing
+from ._drawing import Drawing, has_hooks
 from ._fused import mix
 from ._kinds import group_by_kind
 from ._same_padding import SameAvgPool2d, SameConv2d, SameMaxPool2d
@@ -29,10 +29,15 @@ def _names(components: Sequence[nn.Module]) -> list[str]:
     ]
 
 
-def _takes_drawings(component: nn.Module) -> bool:
-    while type(component) is nn.Sequential and len(component):
-        component = component[0]
-    return type(component) in TAKE_DRAWINGS
+def takes_drawings(module: nn.Module) -> bool:
+    """Tells whether a layer, or a component, can be given a drawing in place of a tensor."""
+    if has_hooks(module):
+        return False
+    if type(module) is ModularLayer:
+        return all(map(takes_drawings, module.components))
+    if type(module) is nn.Sequential and len(module):
+        return takes_drawings(module[0])
+    return type(module) in TAKE_DRAWINGS
 
 
 def _output(module: nn.Module, x: Tensor | Drawing, weight: Tensor) -> Tensor:
@@ -108,8 +113,6 @@ class ModularLayer(nn.Module):
         self, x: Tensor | Drawing, task: int | Tensor, *, noise: Tensor | None = None
     ) -> Tensor:
         """Returns the weighted sum of the components' outputs, shape ``[B, ...]``."""
-        if isinstance(x, Drawing) and not all(map(_takes_drawings, self.components)):
-            x = x.pixels()
         weights = self.allocation.weights(task, noise=noise)  # [C], already normalised
         if not self.training and not self.is_packed and isinstance(task, int):
             return self._only_what_is_used(x, weights)

@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from .._checks import check_number, described, is_list_of
 from ._conv_norm import ConvNormReLU
-from ._drawing import Drawing
+from ._drawing import Drawing, has_hooks
 from ._heads import HeadTable
-from ._layer import ModularLayer
+from ._layer import ModularLayer, takes_drawings
 
 
 class Noise(NamedTuple):
@@ -94,13 +94,15 @@ class MultiTaskNetwork(nn.Module):
         seen = self._past_stem(x)
         first = 0
         for layer in self.layers:
+            if isinstance(seen, Drawing) and not takes_drawings(layer):
+                seen = seen.pixels()
             if isinstance(layer, ModularLayer):
                 last = first + layer.allocation.n_components
                 gates = None if noise.gates is None else noise.gates[first:last]
                 seen = layer(seen, index, noise=gates)
                 first = last
             else:
-                seen = layer(seen.pixels() if isinstance(seen, Drawing) else seen)
+                seen = layer(seen)
         x = self._drop(seen, noise.dropout)
         if self.heads is None:
             return x
@@ -136,7 +138,7 @@ class MultiTaskNetwork(nn.Module):
     @property
     def takes_ink(self) -> bool:
         """Whether images of type ``bool`` are taken as drawings, which is faster."""
-        return type(self.stem) is ConvNormReLU and self.stem.takes_ink
+        return type(self.stem) is ConvNormReLU and self.stem.takes_ink and not has_hooks(self.stem)
 
     @property
     def modular_layers(self) -> list[ModularLayer]:

@@ -28,9 +28,13 @@ def same_convolution(
     x: Tensor | Drawing, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...]
 ) -> Tensor:
     """Returns ``x`` convolved with kernels ``[O, I, h, w]`` under "same" padding."""
-    if isinstance(x, Drawing):
+    if isinstance(x, Drawing) and stride[0] == stride[1]:
         y = x.convolved(weight, stride[0])
         return y if bias is None else y + bias.view(-1, 1, 1)
+    if isinstance(x, Drawing):
+        x = x.pixels()
+    if x.dtype == torch.bool:
+        x = x.to(weight.dtype)
     sides = zip(x.shape[-2:], weight.shape[-2:], stride, strict=True)
     (top, bottom), (left, right) = (same_padding(*side) for side in sides)
     if bias is None and stride[0] == stride[1] and can_convolve(x, weight, stride[0]):

@@ -45,6 +45,7 @@ from ._record import RunRecord as RunRecord
 from ._record import Snapshots as Snapshots
 from ._reopening import check_same as check_same
 from ._reopening import reopen_runs as reopen_runs
+from ._reopening import rounds_of as rounds_of
 from ._values import environment_from as environment_from
 from ._writer import RunWriter as RunWriter
 from ._writer import check_new as check_new

@@ -65,14 +65,9 @@ class Checkpoints:
 
         Where there are to be ``n_rounds`` at most, those after it do not count.
         """
-        found, damaged = self._found(), False
-        usable = [path for path in found if n_rounds is None or _round(path) <= n_rounds]
-        if found and not usable:
-            raise RecordError(
-                f"`rounds` should be at least {_round(found[-1])}, where the earliest checkpoint "
-                f"in `{self._folder}` is. Found `rounds = {n_rounds}`."
-            )
-        for path in usable:
+        self.check_end(n_rounds)
+        damaged = False
+        for path in self._until(n_rounds):
             try:
                 state = self._read(path)
             except RecordError as error:
@@ -83,8 +78,30 @@ class Checkpoints:
                 say(f"The checkpoint before it is whole: going on after round {state.round}.")
             return state
         if damaged:
+            later = [path for path in self._found() if path not in self._until(n_rounds)]
+            if later:
+                raise RecordError(
+                    f"`rounds` should be at least {_round(later[-1])}: no checkpoint before is "
+                    f"whole. Found `rounds = {n_rounds}`."
+                )
             say("No checkpoint before it is whole: starting from the beginning.")
         return None
+
+    def check_end(self, n_rounds: int | None) -> None:
+        """Raises where training cannot end at ``n_rounds``, since all checkpoints are later."""
+        found = self._found()
+        if found and not self._until(n_rounds):
+            raise RecordError(
+                f"`rounds` should be at least {_round(found[-1])}, where the earliest checkpoint "
+                f"in `{self._folder}` is. Found `rounds = {n_rounds}`."
+            )
+
+    def forget_after(self, done: int) -> None:
+        """Removes those after round ``done``, for a training that goes on from there."""
+        with writing(self._folder):
+            for path in self._found():
+                if _round(path) > done:
+                    shutil.rmtree(path)
 
     def remove(self) -> None:
         """Removes all of them."""
@@ -97,6 +114,9 @@ class Checkpoints:
     def _found(self) -> list[Path]:
         """Returns the folders of checkpoints, damaged ones too, newest first."""
         return sorted(self._folder.glob("round-[0-9]*"), key=_round, reverse=True)
+
+    def _until(self, n_rounds: int | None) -> list[Path]:
+        return [path for path in self._found() if n_rounds is None or _round(path) <= n_rounds]
 
     def _manifest(self, state: TrainingState, parts: dict[str, str]) -> dict[str, Any]:
         content = {

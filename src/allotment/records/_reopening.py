@@ -19,13 +19,13 @@ from ._writer import Earlier, RunWriter, run_folder
 def check_same(folder: Path, header: RunHeader, *, any_rounds: bool = False) -> None:
     """Raises where ``folder`` holds a run with other settings; its command may be another.
 
-    With ``any_rounds`` it may have been meant to be longer or shorter, unless it has ended.
+    With ``any_rounds`` it may have been meant to be longer, or shorter.
     """
     path = folder / "settings.json"
     if not path.exists():
         return
     kept, now = read_json(path), plain(header)
-    if any_rounds and not (folder / "summary.json").exists():
+    if any_rounds:
         for settings in (kept["settings"], now["settings"]):
             settings.get("training", {}).pop("rounds", None)
     different = first_difference(kept, now)
@@ -35,6 +35,11 @@ def check_same(folder: Path, header: RunHeader, *, any_rounds: bool = False) -> 
             f"A run that goes on should have the settings it began with. Found `{name} = {asked}` "
             f"for {found} in `{path}`."
         )
+
+
+def rounds_of(folder: Path) -> int:
+    """Returns how many rounds the run in ``folder`` had, which has its summary."""
+    return int(read_json(folder / "summary.json")["rounds"])
 
 
 def reopen_runs(

@@ -66,7 +66,7 @@ def as_seen(inputs: Tensor, view: Tensor | None, scale: float, *, as_ink: bool =
 
     With ``as_ink`` those of type ``bool`` stay so, for a network that knows what to do with them.
     """
-    is_ink = as_ink and inputs.dtype == torch.bool and scale == 1.0
+    is_ink = as_ink and inputs.dtype == torch.bool
     x = inputs if is_ink else inputs.to(torch.get_default_dtype())
     x = x if scale == 1.0 else x * scale
     return x if view is None else x.flatten(1)[:, view].view(x.shape)

@@ -79,10 +79,8 @@ def _training(
     parts = Parts(program, tracker, best)
     stretch = ROUNDS_PER_BLOCK * ceil(settings.rounds / (N_POINTS * ROUNDS_PER_BLOCK))
     first_round = parts.load(resume_from, settings.rounds) if resume_from else 0
-    # Where no rounds are left, a last look is, unless one was due there in any case.
-    was_seen = settings.evaluate_every and settings.rounds % settings.evaluate_every == 0
-    at_the_end = [] if was_seen else [settings.rounds]
-    for first in range(first_round, settings.rounds, ROUNDS_PER_BLOCK) or at_the_end:
+    # Where no rounds are left, the look and the point that the last one has still are.
+    for first in range(first_round, settings.rounds, ROUNDS_PER_BLOCK) or [settings.rounds]:
         done = min(first + ROUNDS_PER_BLOCK, settings.rounds)
         n_steps = (done - first) * program.n_tasks
         if n_steps:

@@ -54,6 +54,8 @@ def own_kernels(x: Tensor, weight: Tensor, window: Window) -> Tensor:
         y: Tensor = _Convolution.apply(x, weight, window)  # type: ignore[no-untyped-call]
         return y
     n, n_outputs, _, *size = weight.shape
+    if n == 0:  # and no groups, which torch does not take
+        return x.new_zeros(0, n_outputs, window.height, window.width)
     last = zip((window.height, window.width), size, strict=True)
     needed = [(n_steps - 1) * window.stride + side for n_steps, side in last]
     bottom, right = (
