@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from allotment.analysis import loss_band
+from allotment.analysis import Band, loss_band
 from allotment.records import RunRecord
 from allotment.report import loss_bands, png, svg, write_figures
 from tests.records.made_up import a_header, a_record, an_outcome, loss_run
@@ -56,6 +56,15 @@ def test_bands_have_a_panel_for_each_condition_and_one_colour_for_each_method() 
     assert (left.get_title(), right.get_title()) == ("rho=0", "rho=1")
     assert left.get_lines()[1].get_color() == right.get_lines()[0].get_color()
     assert {"A (n=3)", "B (n=3)"} <= texts(figure)
+
+
+def test_a_band_down_to_nothing_leaves_a_logarithmic_axis_where_the_means_are() -> None:
+    mean = np.geomspace(4.0, 0.02, 9)
+    rounds = np.arange(9.0)
+    band = Band(rounds=rounds, mean=mean, low=mean - 0.0199, high=mean + 1, n_runs=3)
+    axes = loss_bands({"": {"A": band}}).axes[0]
+    assert axes.get_yscale() == "log"
+    assert axes.get_ylim()[0] == pytest.approx(0.01) and axes.get_ylim()[1] > 5.0
 
 
 def test_gates_have_a_panel_for_each_layer() -> None:

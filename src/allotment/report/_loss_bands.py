@@ -7,6 +7,7 @@ from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from allotment._progress import Floats
 from allotment.analysis import Band
 
 from ._drawing import drawing, line_style, make_logarithmic, new_figure, plain_axes
@@ -26,8 +27,11 @@ def loss_bands(panels: Mapping[str, Mapping[str, Band]]) -> Figure:
             axes.set_title(condition)
             axes.set_xlabel("rounds")
         row[0].set_ylabel("training loss, mean over tasks")
-        if _spans_decades(panels):
+        means = _means(panels)
+        if len(means) and means.min() > 0 and means.max() / means.min() > _LOG_FROM:
             make_logarithmic(row[0])
+            # A band that reaches down to 0 would have no end on this axis.
+            row[0].set_ylim(bottom=max(row[0].get_ylim()[0], means.min() / 2))
         handles, names = _legend_entries(list(row))
         per_row = max(1, int(width / (0.6 + 0.075 * max(map(len, names), default=1))))
         figure.legend(handles, names, loc="outside lower center", ncols=per_row, frameon=False)
@@ -54,7 +58,8 @@ def _legend_entries(row: list[Axes]) -> tuple[list[Artist], list[str]]:
     return list(entries.values()), list(entries)
 
 
-def _spans_decades(panels: Mapping[str, Mapping[str, Band]]) -> bool:
+def _means(panels: Mapping[str, Mapping[str, Band]]) -> Floats:
+    """Returns all means that are finite."""
     means = np.concatenate([band.mean for bands in panels.values() for band in bands.values()])
-    means = means[np.isfinite(means)]
-    return bool(len(means) and means.min() > 0 and means.max() / means.min() > _LOG_FROM)
+    finite: Floats = means[np.isfinite(means)]
+    return finite
