@@ -1,4 +1,4 @@
-"""Random images in the shapes of the experiments: time does not depend on what they show."""
+"""Random images in the shapes and types of the experiments; what they show costs no time."""
 
 import torch
 

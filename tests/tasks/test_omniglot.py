@@ -66,7 +66,7 @@ def test_a_label_is_the_number_of_the_character(monkeypatch: MonkeyPatch) -> Non
                 assert arrays["character"][row] == label
 
 
-def test_images_are_bytes_that_are_held_once_and_1_is_ink(clean: list[Task]) -> None:
+def test_images_are_held_once_and_true_is_ink(clean: list[Task]) -> None:
     images = {id(split(task, part).inputs) for task in clean for part in PARTS}
     assert len(images) == 1
     x, _ = split(clean[0], "train").examples()

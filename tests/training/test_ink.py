@@ -1,6 +1,7 @@
 """Training on drawings, which are images of type `bool`: as on ones and zeros."""
 
 from copy import deepcopy
+from typing import Any
 
 import torch
 from pytest import MonkeyPatch, mark
@@ -19,6 +20,7 @@ from allotment.network import (
 from allotment.network._drawing import Drawing
 from allotment.tasks import Split, Task
 from allotment.training import TrainingSettings
+from allotment.training._augmentation import Augmentation
 
 
 def tasks_of(images: Tensor) -> list[Task]:
@@ -81,3 +83,33 @@ def test_a_stem_that_takes_no_ink_is_given_numbers() -> None:
     stem = nn.Conv2d(1, 8, 1)
     drawn, plain = (trained(x, deepcopy(stem)) for x in (drawings(), drawings().float()))
     assert_close(drawn, plain, rtol=0, atol=0)
+
+
+@mark.parametrize(
+    ("chosen", "draws"),
+    [
+        ({"crop": 2}, [0.1, 0.9]),
+        ({"shift": 3.0}, [1.0, 0.5, 0.5, 0.5]),
+        ({"rotation": 90.0}, [0.5, 0.5, 1.0, 0.5]),
+        ({"slant": 1.0}, [0.5, 0.5, 0.5, 0.5, 1.0]),
+        ({"crop": 1, "shift": 2.0, "slant": 1.0}, [0.1, 0.9, 0.5, 0.0, 0.5, 0.5, 0.0]),
+    ],
+)
+def test_ink_that_falls_on_pixels_is_moved_as_numbers_are(
+    chosen: dict[str, Any], draws: list[float]
+) -> None:
+    ink = torch.rand(1, 4, 1, 7, 7, generator=torch.Generator().manual_seed(0)) < 0.4
+    noise = torch.tensor(draws).expand(1, 4, -1)
+    moved = Augmentation(**chosen)(ink, noise)
+    assert moved.dtype == torch.bool
+    assert_close(moved.float(), Augmentation(**chosen)(ink.float(), noise), rtol=1e-3, atol=1e-3)
+    assert not torch.equal(moved, ink)
+
+
+def test_ink_that_falls_between_pixels_goes_to_the_nearest() -> None:
+    ink = torch.zeros(1, 1, 1, 1, 6, dtype=torch.bool)
+    ink[..., 2] = True
+    for shift, place in ((0.4, 2), (0.6, 3), (1.4, 3), (-0.6, 1)):
+        draws = torch.tensor([0.5 + shift / 4, 0.5, 0.5, 0.5]).view(1, 1, 4)
+        moved = Augmentation(shift=2.0)(ink, draws)
+        assert moved.flatten().nonzero().flatten().tolist() == [place]

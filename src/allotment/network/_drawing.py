@@ -15,8 +15,8 @@ from ._padding import same_window
 
 def has_hooks(module: nn.Module) -> bool:
     """Tells whether somebody listens to a module, who expects tensors to go in and out."""
-    hooks = (module._forward_hooks, module._forward_pre_hooks)
-    return any(hooks) or any((module._backward_hooks, module._backward_pre_hooks))
+    forward = (module._forward_hooks, module._forward_pre_hooks)
+    return any((*forward, module._backward_hooks, module._backward_pre_hooks))
 
 
 class Drawing(NamedTuple):

@@ -80,11 +80,10 @@ class Program:
         untouched = self.replicas.snapshot()
         with torch_stream(self._seed, "trial"), self.replicas.arithmetic(), fastest_convolutions():
             self.passes.check(self._batch(block, 0))
-            if is_over:
-                pass
-            elif self.settings.capture and self.passes.can_be_recorded:
+            is_wanted = self.settings.capture and not is_over
+            if is_wanted and self.passes.can_be_recorded:
                 self._capture(block)
-            elif self.settings.capture and self.passes.what_differs:
+            elif is_wanted and self.passes.what_differs:
                 reason = self.passes.what_differs
                 warnings.warn(f"{UNRECORDED}: {reason}.", stacklevel=3)
         if self._graph is None and self._losses_and_gradients == self._eager:

@@ -84,6 +84,7 @@ class Tracker:
         """Takes up what was collected when the state was taken."""
         tensors = state.tensors
         self._last.extend(tensors["last losses"].numpy())
+        # Of fewer rounds than a block has, where fewer are kept.
         self.last_block = tensors["last losses"][-ROUNDS_PER_BLOCK:].numpy().mean(axis=0)
         self._stretch = [tensors["losses since the last point"].numpy()]
         self._n_steps = int(tensors["steps"])
