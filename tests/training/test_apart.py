@@ -2,12 +2,17 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import torch
 from pytest import MonkeyPatch, fixture, mark
+from torch import nn
 
+from allotment.network import SameConv2d
 from allotment.training import Run, _passes
 from allotment.training._program import Program
+from allotment.training._replicas import Replicas
 
 from .test_program import RUNS, assert_trained_plainly, of_pictures
 from .toy import outcomes_of
@@ -50,3 +55,15 @@ def test_a_network_is_large_by_the_operations_of_one_run(monkeypatch: MonkeyPatc
     for limit, together in ((alone, False), (alone + 1, True)):
         monkeypatch.setattr(_passes, "LARGE", limit)
         assert passes_of(2).together is together
+
+
+@mark.parametrize(
+    ("device", "convolution", "are_groups"),
+    [("cpu", SameConv2d, True), ("cuda", SameConv2d, False), ("cuda", nn.Conv2d, True)],
+)
+def test_on_a_gpu_our_own_convolutions_make_no_groups_of_runs(
+    device: str, convolution: type[nn.Conv2d], are_groups: bool
+) -> None:
+    layers = nn.Sequential(SameConv2d(2, 3, 1), nn.Sequential(convolution(3, 4, 3)))
+    replicas = SimpleNamespace(device=torch.device(device), network=layers)
+    assert _passes.makes_groups(cast(Replicas, replicas)) is are_groups

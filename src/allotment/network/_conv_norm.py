@@ -69,4 +69,6 @@ class ConvNormReLU(nn.Module):
         variance = (shares * centred.square().mean(3)).sum(1)  # [B, G]
         normalised = centred / (variance + norm.eps).sqrt()[:, None, :, None]
         colours = F.relu(normalised.flatten(2) * norm.weight + norm.bias)
-        return Drawing(torch.cat([~ink, ink], dim=1).to(conv.weight.dtype), colours)
+        # Channels last, as convolutions take them.
+        marks = torch.stack([~ink, ink], dim=-1).to(conv.weight.dtype).squeeze(1).movedim(-1, 1)
+        return Drawing(marks, colours)

@@ -5,7 +5,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ._drawing import Drawing
-from ._fused import can_convolve, few_channels, pool3x3
+from ._fused import can_convolve, few_channels, many_channels, pool3x3
 from ._padding import same_padding, same_window
 
 
@@ -43,9 +43,9 @@ def same_convolution(
         # Libraries are slow where channels are few; per pixel this is a product.
         pixels = F.linear(x.movedim(-3, -1), weight.flatten(1), bias)
         return pixels.movedim(-1, -3)
-    if (top, left) == (bottom, right):
-        return F.conv2d(x, weight, bias, stride, (top, left))
-    return F.conv2d(F.pad(x, (left, right, top, bottom)), weight, bias, stride)
+    if (top, left) != (bottom, right):
+        x, top, left = F.pad(x, (left, right, top, bottom)), 0, 0
+    return many_channels(x, weight, bias, (stride[0], stride[1]), (top, left))
 
 
 class SameMaxPool2d(nn.Module):

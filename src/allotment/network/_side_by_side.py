@@ -13,7 +13,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-MOST_STREAMS = 64  # of one program: over its runs, and over the branches inside each
+# Of one program: over its runs, and over the branches inside each. Torch has 32, and gives them out
+# again from the first: two computations on one stream would wait for each other.
+MOST_STREAMS = 28
 
 Result = TypeVar("Result", Tensor, tuple[Tensor, Tensor])
 
@@ -51,28 +53,30 @@ def keep_for_capture(tensors: Iterable[Tensor]) -> None:
 
 
 def side_by_side(calls: Sequence[Callable[[], Result]], shared: Sequence[Tensor]) -> list[Result]:
-    """Returns what each call returns; within `cuda_streams` each has a stream of its own.
+    """Returns what each call returns; within `cuda_streams` they have streams of their own.
 
     ``shared`` are the tensors that the calls read and that do not outlive them. Calls inside calls
-    divide the streams among them; where too few are left, they go one after another.
+    divide the streams among them; where too few are left, several take turns on one.
     """
     free, kept = _free.get(), _read_elsewhere.get()
-    share = len(free) // len(calls)
-    if len(calls) == 1 or share == 0 or kept is None:
+    n_streams = min(len(calls), len(free))
+    if n_streams < 2 or kept is None:
         return [call() for call in calls]
     main = torch.cuda.current_stream()
+    shares = [free[index::n_streams] for index in range(n_streams)]
+    for share in shares:
+        _stream(share[0]).wait_stream(main)
     results: list[Result] = []
     for index, call in enumerate(calls):
-        own = free[index * share : (index + 1) * share]
-        token = _free.set(own[1:])
-        _stream(own[0]).wait_stream(main)
+        share = shares[index % n_streams]
+        token = _free.set(share[1:])
         try:
-            with torch.cuda.stream(_stream(own[0])):
+            with torch.cuda.stream(_stream(share[0])):
                 results.append(call())
         finally:
             _free.reset(token)
-    for index in range(len(calls)):
-        main.wait_stream(_stream(free[index * share]))
+    for share in shares:
+        main.wait_stream(_stream(share[0]))
     keep_for_capture((*shared, *_tensors(results)))
     return results
 

@@ -11,7 +11,7 @@ from torch.func import functional_call, vmap
 from torch.utils.flop_counter import FlopCounterMode
 
 from .._checks import first_line
-from ..network import MultiTaskNetwork, Noise, keep_for_capture, side_by_side
+from ..network import MultiTaskNetwork, Noise, SameConv2d, keep_for_capture, side_by_side
 from ._charges import Budgets, Charges
 from ._forms import Forms
 from ._precision import rounded, widened
@@ -20,8 +20,7 @@ from ._replicas import Replicas, Within
 from ._run import Run
 
 # Runs whose pass has so many floating-point operations go side by side in place of being batched,
-# where each would be a group of one convolution. Convolutions by our own kernels do not count:
-# they take all runs in one launch. Omniglot's runs (130 thousand million) were not tried batched.
+# where each would be a group of one convolution. Our own convolutions are not batched like that.
 LARGE = 1_000_000_000
 
 
@@ -90,7 +89,8 @@ class Passes:
         self.what_differs = python.what_changed()
         n_operations = counter.get_total_flops()
         self.n_operations = n_operations * self._replicas.n_runs
-        self.together = together and n_operations < LARGE
+        is_small = n_operations < LARGE
+        self.together = together and (is_small or not makes_groups(self._replicas))
         if self.together:
             self._reason = self._why_not_batched(batch)
             self.together = not self._reason
@@ -196,6 +196,17 @@ class Passes:
             )
             for run in range(self._replicas.n_runs)
         ]
+
+
+def makes_groups(replicas: Replicas) -> bool:
+    """Tells whether runs in one batch become groups of channels in convolutions that torch batches.
+
+    Ours are batched otherwise on a GPU.
+    """
+    if replicas.device.type != "cuda":
+        return True
+    kinds = [type(m) for m in replicas.network.modules() if isinstance(m, nn.modules.conv._ConvNd)]
+    return any(kind is not SameConv2d for kind in kinds)
 
 
 def _noise_dims(noise: Noise) -> Any:

@@ -31,9 +31,14 @@ def plain_operations() -> Iterator[None]:
         _plain.reset(token)
 
 
+def is_on_gpu(x: Tensor) -> bool:
+    """Tells whether a tensor is on a GPU, and nobody records what becomes of it."""
+    return x.is_cuda and not _plain.get()
+
+
 def kernels_run_on(x: Tensor) -> bool:
     """Tells whether kernels can run where a tensor is."""
-    return x.is_cuda and not _plain.get() and has_triton()
+    return is_on_gpu(x) and has_triton()
 
 
 @cache

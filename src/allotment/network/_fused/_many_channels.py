@@ -1,0 +1,101 @@
+"""Convolutions of many channels, by the library that torch calls, with one for each run."""
+
+from contextvars import copy_context
+from functools import partial
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from .._side_by_side import side_by_side
+from ._available import is_on_gpu
+from ._folding import fold, unfold
+
+Pair = tuple[int, int]
+
+
+def many_channels(
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair
+) -> Tensor:
+    """Returns images ``[B, C, H, W]`` convolved with kernels ``[O, C, h, w]``.
+
+    Batched over runs, torch's own would make each run a group of channels of one convolution,
+    between copies into other layouts. Here each run has a convolution to itself.
+    """
+    if not is_on_gpu(x) or torch.is_autocast_enabled("cuda"):
+        return F.conv2d(x, weight, bias, stride, padding)
+    y: Tensor = _Convolution.apply(x, weight.unsqueeze(0), stride, padding)  # type: ignore[no-untyped-call]
+    return y if bias is None else y + bias.view(-1, 1, 1)
+
+
+class _Convolution(torch.autograd.Function):
+    """For images ``[N, C, H, W]`` and rows of kernels ``[K, O, C, h, w]``.
+
+    Each row of kernels serves the next ``N / K`` images.
+    """
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, stride: Pair, padding: Pair) -> Tensor:
+        pairs = zip(_by_row(x, len(weight)), weight.unbind(0), strict=True)
+        calls = [partial(F.conv2d, *pair, None, stride, padding) for pair in pairs]
+        return _in_one(side_by_side(calls, [x, weight]))
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        x, weight, ctx.stride, ctx.padding = inputs
+        ctx.save_for_backward(x, weight)
+        ctx.streams = copy_context()  # the backward pass runs in another thread
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        x, weight = ctx.saved_tensors
+        slopes, images = (_by_row(both, len(weight)) for both in (gradients[0], x))
+        rows = list(zip(slopes, images, weight.unbind(0), strict=True))
+        wanted = ctx.needs_input_grad[:2]
+        # The next operation waits for the gradients of images: so these are computed first.
+        calls = [
+            partial(_slopes, index, *row, stride=ctx.stride, padding=ctx.padding)
+            for index in (0, 1)
+            if wanted[index]
+            for row in rows
+        ]
+        found = ctx.streams.copy().run(side_by_side, calls, [x, weight, gradients[0]])
+        dx = _in_one(found[: len(rows)]) if wanted[0] else None
+        if not wanted[1]:
+            return dx, None, None, None
+        # As kernels lie, so that their gradient needs no copy into another layout.
+        as_they_lie = [part.movedim(1, -1)[None] for part in found[-len(rows) :]]
+        return dx, _in_one(as_they_lie).movedim(-1, 2), None, None
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], x: Tensor, weight: Tensor, *how: Pair
+    ) -> tuple[Tensor, int]:
+        images = fold(info.batch_size, in_dims[0], x)
+        # One row that serves everything needs no copies.
+        is_for_all = in_dims[1] is None and len(weight) == 1
+        rows = weight if is_for_all else fold(info.batch_size, in_dims[1], weight)
+        y = _Convolution.apply(images, rows, *how)  # type: ignore[no-untyped-call]
+        return unfold(info.batch_size, y), 0
+
+
+def _by_row(images: Tensor, n_rows: int) -> tuple[Tensor, ...]:
+    """Returns the images that each row of kernels serves."""
+    parts: tuple[Tensor, ...] = images.unflatten(0, (n_rows, len(images) // n_rows)).unbind(0)
+    return parts
+
+
+def _in_one(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+
+def _slopes(
+    index: int, dy: Tensor, x: Tensor, weight: Tensor, *, stride: Pair, padding: Pair
+) -> Tensor:
+    """Returns the gradient of the images (0) or of the kernels (1)."""
+    mask = (index == 0, index == 1, False)
+    found: tuple[Tensor, ...] = torch.ops.aten.convolution_backward(
+        dy, x, weight, None, stride, padding, (1, 1), False, (0, 0), 1, mask
+    )
+    return found[index]
