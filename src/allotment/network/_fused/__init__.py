@@ -15,9 +15,9 @@ from ._conv import Window as Window
 from ._conv import can_convolve as can_convolve
 from ._conv import few_channels as few_channels
 from ._conv import own_kernels as own_kernels
+from ._conv_runs import many_channels as many_channels
 from ._gates import can_draw as can_draw
 from ._gates import drawn_weights as drawn_weights
-from ._many_channels import many_channels as many_channels
 from ._mix import mix as mix
 from ._norm import norm_relu as norm_relu
 from ._pool import pool3x3 as pool3x3

@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.testing import assert_close
 
-from allotment.network._fused import _many_channels
+from allotment.network._fused import _conv_runs
 from allotment.network._same_padding import same_convolution
 from tests.network.fused.both_ways import Operation, with_gradients
 
@@ -21,7 +21,7 @@ def numbers(*shape: int) -> Tensor:
 
 @fixture(autouse=True)
 def _as_on_a_gpu(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(_many_channels, "is_on_gpu", lambda x: True)
+    monkeypatch.setattr(_conv_runs, "is_on_gpu", lambda x: True)
 
 
 def convolution(stride: tuple[int, int], *, biased: bool = False) -> Operation:
@@ -37,7 +37,7 @@ def assert_as_torch_has_it(
 ) -> None:
     found = with_gradients(operation, arguments)
     with monkeypatch.context() as patched:
-        patched.setattr(_many_channels, "is_on_gpu", lambda x: False)
+        patched.setattr(_conv_runs, "is_on_gpu", lambda x: False)
         expected = with_gradients(operation, arguments)
     for ours, torchs in zip(found, expected, strict=True):
         assert_close(ours, torchs, rtol=1e-9, atol=1e-9)
