@@ -101,3 +101,14 @@ def test_images_and_gradients_keep_the_channels_last() -> None:
     slopes = torch.autograd.grad(y, (x, weight), upstream)
     for tensor in (y, *slopes):
         assert tensor.movedim(2, -1).is_contiguous()
+
+
+@mark.parametrize(("type_of_images", "by_run"), [(torch.bfloat16, True), (torch.float32, False)])
+def test_under_autocast_only_what_has_its_type_goes_run_by_run(
+    type_of_images: torch.dtype, by_run: bool, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr(torch, "is_autocast_enabled", lambda device_type: True)
+    monkeypatch.setattr(torch, "get_autocast_dtype", lambda device_type: torch.bfloat16)
+    x, weight = (numbers(2, CHANNELS, 4, 4).to(type_of_images) for _ in range(2))
+    y = same_convolution(x.requires_grad_(), weight, None, (1, 1))
+    assert ("_Convolution" in type(y.grad_fn).__name__) is by_run

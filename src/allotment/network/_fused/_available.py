@@ -41,6 +41,15 @@ def kernels_run_on(x: Tensor) -> bool:
     return is_on_gpu(x) and has_triton()
 
 
+def are_of_one_type(x: Tensor, weight: Tensor) -> bool:
+    """Tells whether images and kernels meet as they are.
+
+    Where not, it is a mistake or a matter of autocast, and torch's own convolution deals with both.
+    """
+    is_cast = torch.is_autocast_enabled("cuda") and x.dtype != torch.get_autocast_dtype("cuda")
+    return x.dtype == weight.dtype and not is_cast
+
+
 @cache
 def has_triton() -> bool:
     """Tells whether Triton is installed, as it is with CUDA builds of torch."""

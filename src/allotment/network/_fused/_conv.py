@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from ._available import TYPES, kernels_run_on
+from ._available import TYPES, are_of_one_type, kernels_run_on
 from ._folding import fold, unfold
 
 # Of the input. Libraries are slow where channels are few, above all when a batch over runs makes
@@ -33,9 +33,7 @@ class Window(NamedTuple):
 
 def can_convolve(x: Tensor, weight: Tensor, stride: int) -> bool:
     """Tells whether a kernel can convolve images ``[B, C, H, W]``; under `vmap` as well."""
-    if x.ndim != 4 or x.shape[1] != weight.shape[1] or x.dtype != weight.dtype:
-        return False  # a mistake, or a matter of autocast, which torch's own convolution deals with
-    if torch.is_autocast_enabled("cuda") and x.dtype != torch.get_autocast_dtype("cuda"):
+    if x.ndim != 4 or x.shape[1] != weight.shape[1] or not are_of_one_type(x, weight):
         return False
     n_channels = x.shape[1]
     is_few = n_channels in FEW and stride**2 * n_channels <= MOST_COLUMNS

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._side_by_side import side_by_side
-from ._available import is_on_gpu
+from ._available import are_of_one_type, is_on_gpu
 from ._folding import fold, unfold
 
 Pair = tuple[int, int]
@@ -23,7 +23,7 @@ def many_channels(
     Batched over runs, torch's own would make each run a group of channels of one convolution,
     between copies into other layouts. Here each run has a convolution to itself.
     """
-    if not is_on_gpu(x) or torch.is_autocast_enabled("cuda"):
+    if not is_on_gpu(x) or not are_of_one_type(x, weight):
         return F.conv2d(x, weight, bias, stride, padding)
     y: Tensor = _Convolution.apply(x, weight.unsqueeze(0), stride, padding)  # type: ignore[no-untyped-call]
     return y if bias is None else y + bias.view(-1, 1, 1)
