@@ -2,7 +2,8 @@
 
 A program holds its pixels in registers, so that the images are read once and written once.
 Images lie in memory as ``[N, P, C]``: P pixels of C channels. A few groups rather than one,
-since memory is read in pieces that small groups would use a part of.
+since memory is read in pieces that small groups would use a part of. How many channels a program
+has is known to the compiler, which then reads several at once.
 """
 
 import torch
@@ -15,17 +16,17 @@ MOST_CHANNELS = 16  # of a program, if its groups are smaller
 
 
 @triton.jit
-def _part(n_pixels, n_channels, n_own, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr):
+def _part(n_pixels, n_channels, N_OWN: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr):
     """Returns the channels of this program, the places of its numbers, and which are real.
 
     Places count from the beginning of the image, where they need 32 bits only.
     """
     n, inner = tl.program_id(1), tl.arange(0, BLOCK_C)
-    channels = tl.program_id(0) * n_own + inner
+    channels = tl.program_id(0) * N_OWN + inner
     pixels = tl.arange(0, BLOCK_P)
-    inside = (pixels < n_pixels)[:, None] & (inner < n_own)[None, :]
+    inside = (pixels < n_pixels)[:, None] & (inner < N_OWN)[None, :]
     places = pixels[:, None] * n_channels + channels[None, :]
-    return n, n.to(tl.int64) * n_pixels * n_channels, channels, inner < n_own, places, inside
+    return n, n.to(tl.int64) * n_pixels * n_channels, channels, inner < N_OWN, places, inside
 
 
 @triton.jit
@@ -46,11 +47,11 @@ def _mean(sums, n_pixels, group_size, ONE_GROUP: tl.constexpr, BLOCK_C: tl.const
 @triton.jit
 def _forward(
     x, biases, scales, shifts, y, statistics, bias_stride, scale_stride, shift_stride, per_row,
-    n_pixels, n_channels, n_own, group_size, epsilon,
+    n_pixels, n_channels, group_size, epsilon, N_OWN: tl.constexpr,
     HAS_BIAS: tl.constexpr, ONE_GROUP: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes some groups of one image, and their statistics."""
-    n, start, channels, known, places, inside = _part(n_pixels, n_channels, n_own, BLOCK_P, BLOCK_C)
+    n, start, channels, known, places, inside = _part(n_pixels, n_channels, N_OWN, BLOCK_P, BLOCK_C)
     row = (n // per_row).to(tl.int64)
     values = tl.load(x + start + places, mask=inside, other=0.0).to(tl.float32)
     if HAS_BIAS:
@@ -72,11 +73,11 @@ def _forward(
 @triton.jit
 def _backward(
     dy, x, biases, scales, shifts, statistics, dx, shares, bias_stride, scale_stride, shift_stride,
-    per_row, n_pixels, n_channels, n_own, group_size,
+    per_row, n_pixels, n_channels, group_size, N_OWN: tl.constexpr,
     HAS_BIAS: tl.constexpr, ONE_GROUP: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes the gradient of some groups of one image, and its share of the parameters'."""
-    n, start, channels, known, places, inside = _part(n_pixels, n_channels, n_own, BLOCK_P, BLOCK_C)
+    n, start, channels, known, places, inside = _part(n_pixels, n_channels, N_OWN, BLOCK_P, BLOCK_C)
     row = (n // per_row).to(tl.int64)
     scale = _row(scales, row, scale_stride, channels, known)
     shift = _row(shifts, row, shift_stride, channels, known)
@@ -141,8 +142,9 @@ def forward(
     statistics = x.new_empty(n, 3, n_channels, dtype=torch.float32)
     tables, strides = _tables(bias, scale, shift)
     _forward[(n_channels // n_own, n)](
-        x, *tables, y, statistics, *strides, n // len(scale), height * width, n_channels, n_own,
-        group_size, epsilon, bias is not None, n_own == group_size, *blocks, num_warps=n_warps,
+        x, *tables, y, statistics, *strides, n // len(scale), height * width, n_channels,
+        group_size, epsilon, n_own, bias is not None, n_own == group_size, *blocks,
+        num_warps=n_warps,
     )  # fmt: skip
     return y, statistics
 
@@ -164,7 +166,7 @@ def backward(
     tables, strides = _tables(bias, scale, shift)
     _backward[(n_channels // n_own, n)](
         dy, x, *tables, statistics, dx, shares, *strides, n // len(scale), height * width,
-        n_channels, n_own, group_size, bias is not None, n_own == group_size, *blocks,
+        n_channels, group_size, n_own, bias is not None, n_own == group_size, *blocks,
         num_warps=n_warps,
     )  # fmt: skip
     return dx, shares
