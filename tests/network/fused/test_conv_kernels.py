@@ -110,3 +110,14 @@ def test_convolutions_with_kernels_of_each_images_own(
     assert_same(convolved, [t[0] for t in both])
     # As in a joint step: every task has its own images, and so their kernels are its own.
     assert_same(vmap(convolved), both)
+
+
+@mark.parametrize("by", [1, 2, 3, 7, 105, 2809, 11025, 65_536, 2**30 + 1, 2**31 - 1])
+def test_division_is_a_product(by: int) -> None:
+    from allotment.network._fused._kernels._division import divisor
+
+    same, factor, shift = divisor(by)
+    assert same == by and -(2**31) <= factor < 2**31
+    near = [k * by + offset for k in (1, 2, 2**30 // by) for offset in (-1, 0, 1)]
+    for number in (0, 2**31 - 1, *(number for number in near if number < 2**31)):
+        assert (2 * number * (factor % 2**32) >> 32) >> shift == number // by

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from .._conv import Window
 from ._add import add_up
+from ._division import divisor, places_of
 
 PIXELS_AT_ONCE = 64
 MOST_OUTPUTS_AT_ONCE = 64
@@ -31,7 +32,7 @@ SLOPES_OF_KERNELS = {"num_warps": 2, "num_stages": 3}
 # Triton compiles anew for sizes that 16 divides, and for 1; here no load gains from knowing that.
 SIZES = (
     *("per_row", "height", "width", "new_height", "new_width", "top", "left", "share"),
-    *("n_ys", "n_xs"),
+    *("area", "area_factor", "area_shift", "side", "side_factor", "side_shift"),
 )
 
 
@@ -46,15 +47,19 @@ def _wide(x, WIDE: tl.constexpr):
 
 @triton.jit
 def _patches(
-    x, pixels, numbers, n_pixels, height, width, new_height, new_width, top, left,
+    x, pixels, numbers, n_pixels, height, width, area, area_factor, area_shift, side, side_factor,
+    side_shift, top, left,
     STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr, WIDE: tl.constexpr,
 ):  # fmt: skip
     """Returns numbers of the patches under output pixels, ``[P, K]``, with 0 around the images."""
-    image, place = pixels // (new_height * new_width), pixels % (new_height * new_width)
+    image, new_y, new_x = places_of(
+        pixels, area, area_factor, area_shift, side, side_factor, side_shift
+    )
     tap = numbers // C
-    ys = ((place // new_width) * STRIDE - top)[:, None] + (tap // KW)[None, :]
-    xs = ((place % new_width) * STRIDE - left)[:, None] + (tap % KW)[None, :]
-    inside = (ys >= 0) & (ys < height) & (xs >= 0) & (xs < width)
+    ys = (new_y * STRIDE - top)[:, None] + (tap // KW)[None, :]
+    xs = (new_x * STRIDE - left)[:, None] + (tap % KW)[None, :]
+    # Before an image is far behind it, where a number has no sign.
+    inside = (ys.to(tl.uint32, bitcast=True) < height) & (xs.to(tl.uint32, bitcast=True) < width)
     inside &= (pixels < n_pixels)[:, None] & (tap < KH * KW)[None, :]
     first = _wide(image, WIDE)[:, None] * height
     places = ((first + ys) * width + xs) * C + (numbers % C)[None, :]
@@ -63,14 +68,15 @@ def _patches(
 
 @triton.jit(do_not_specialize=SIZES)
 def _convolve(
-    x, weights, y, weights_stride, per_row, height, width, new_height, new_width, top, left,
-    n_outputs, STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
+    x, weights, y, weights_stride, per_row, height, width, area, area_factor, area_shift, side,
+    side_factor, side_shift, top, left, n_outputs,
+    STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
     BLOCK_P: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_K: tl.constexpr, PRECISION: tl.constexpr,
     WIDE: tl.constexpr,
 ):  # fmt: skip
     """Writes a tile of output pixels of one row's images."""
     row = tl.program_id(1).to(tl.int64)
-    n_pixels = per_row * new_height * new_width
+    n_pixels = per_row * area
     pixels = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
     outputs = tl.program_id(2) * BLOCK_O + tl.arange(0, BLOCK_O)
     own_x = x + row * per_row * height * width * C
@@ -79,8 +85,8 @@ def _convolve(
     for start in range(0, KH * KW * C, BLOCK_K):
         numbers = start + tl.arange(0, BLOCK_K)
         patches = _patches(
-            own_x, pixels, numbers, n_pixels, height, width, new_height, new_width, top, left,
-            STRIDE, C, KH, KW, WIDE,
+            own_x, pixels, numbers, n_pixels, height, width, area, area_factor, area_shift, side,
+            side_factor, side_shift, top, left, STRIDE, C, KH, KW, WIDE,
         )  # fmt: skip
         known = (numbers < KH * KW * C)[:, None] & (outputs < n_outputs)[None, :]
         places = outputs[None, :] * (KH * KW * C) + numbers[:, None]
@@ -94,10 +100,11 @@ def _convolve(
 
 @triton.jit(do_not_specialize=SIZES)
 def _image_slopes(
-    dy, weights, dx, weights_stride, per_row, height, width, new_height, new_width, top, left,
-    n_outputs, n_ys, n_xs, STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr,
-    KW: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_N: tl.constexpr,
-    PRECISION: tl.constexpr, WIDE: tl.constexpr,
+    dy, weights, dx, weights_stride, per_row, height, width, new_height, new_width, area,
+    area_factor, area_shift, side, side_factor, side_shift, top, left, n_outputs,
+    STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_N: tl.constexpr, PRECISION: tl.constexpr,
+    WIDE: tl.constexpr,
 ):  # fmt: skip
     """Writes the gradient of a tile of squares of ``STRIDE`` by ``STRIDE`` pixels.
 
@@ -106,9 +113,10 @@ def _image_slopes(
     """
     row = tl.program_id(1).to(tl.int64)
     squares = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
-    image, place = squares // (n_ys * n_xs), squares % (n_ys * n_xs)
+    image, square_y, square_x = places_of(
+        squares, area, area_factor, area_shift, side, side_factor, side_shift
+    )
     wide_image = _wide(image, WIDE)
-    square_y, square_x = place // n_xs, place % n_xs
     inner = tl.arange(0, BLOCK_N)
     channels, phase = inner % C, inner // C
     inner_y, inner_x = phase // STRIDE, phase % STRIDE
@@ -144,7 +152,8 @@ def _image_slopes(
 
 @triton.jit(do_not_specialize=SIZES)
 def _kernel_shares(
-    x, dy, shares, per_row, height, width, new_height, new_width, top, left, n_outputs, share,
+    x, dy, shares, per_row, height, width, area, area_factor, area_shift, side, side_factor,
+    side_shift, top, left, n_outputs, share,
     STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
     BLOCK_P: tl.constexpr, BLOCK_O: tl.constexpr, BLOCK_K: tl.constexpr, PRECISION: tl.constexpr,
     WIDE: tl.constexpr,
@@ -154,7 +163,7 @@ def _kernel_shares(
     n_parts = tl.cdiv(KH * KW * C, BLOCK_K)
     numbers = (tl.program_id(2) % n_parts) * BLOCK_K + tl.arange(0, BLOCK_K)
     outputs = (tl.program_id(2) // n_parts) * BLOCK_O + tl.arange(0, BLOCK_O)
-    n_pixels = per_row * new_height * new_width
+    n_pixels = per_row * area
     own_x = x + row * per_row * height * width * C
     own_dy = dy + row * n_pixels * n_outputs
     total = tl.zeros([BLOCK_O, BLOCK_K], tl.float32)
@@ -162,8 +171,8 @@ def _kernel_shares(
     for start in range(first, tl.minimum(first + share, n_pixels), BLOCK_P):
         pixels = start + tl.arange(0, BLOCK_P)
         patches = _patches(
-            own_x, pixels, numbers, n_pixels, height, width, new_height, new_width, top, left,
-            STRIDE, C, KH, KW, WIDE,
+            own_x, pixels, numbers, n_pixels, height, width, area, area_factor, area_shift, side,
+            side_factor, side_shift, top, left, STRIDE, C, KH, KW, WIDE,
         )  # fmt: skip
         known = (outputs < n_outputs)[:, None] & (pixels < n_pixels)[None, :]
         places = _wide(pixels, WIDE)[None, :] * n_outputs + outputs[:, None]
@@ -210,8 +219,9 @@ def convolve(x: Tensor, weight: Tensor, window: Window) -> Tensor:
     )  # fmt: skip
     n_tiles = triton.cdiv(n // n_rows * window.height * window.width, PIXELS_AT_ONCE)
     _convolve[(n_tiles, n_rows, triton.cdiv(n_outputs, block_o))](
-        _last(x), rows, y, rows.stride(0), n // n_rows, height, width, window.height, window.width,
-        window.top, window.left, n_outputs, window.stride, n_channels, *kernel,
+        _last(x), rows, y, rows.stride(0), n // n_rows, height, width,
+        *divisor(window.height * window.width), *divisor(window.width), window.top, window.left,
+        n_outputs, window.stride, n_channels, *kernel,
         PIXELS_AT_ONCE, block_o, NUMBERS_AT_ONCE, _precision(), _is_wide(x, y),
     )  # fmt: skip
     return y
@@ -229,9 +239,9 @@ def image_slopes(dy: Tensor, weight: Tensor, shape: torch.Size, window: Window) 
     block_n = max(LEAST, triton.next_power_of_2(window.stride**2 * n_channels))
     _image_slopes[(triton.cdiv(n // n_rows * n_ys * n_xs, PIXELS_AT_ONCE), n_rows)](
         _last(dy), rows, dx, rows.stride(0), n // n_rows, height, width, window.height,
-        window.width, window.top, window.left, n_outputs, n_ys, n_xs, window.stride, n_channels,
-        *kernel, PIXELS_AT_ONCE, _at_once(n_outputs), block_n, _precision(), _is_wide(dx, dy),
-        **SLOPES_OF_IMAGES,
+        window.width, *divisor(n_ys * n_xs), *divisor(n_xs), window.top, window.left, n_outputs,
+        window.stride, n_channels, *kernel, PIXELS_AT_ONCE, _at_once(n_outputs), block_n,
+        _precision(), _is_wide(dx, dy), **SLOPES_OF_IMAGES,
     )  # fmt: skip
     return dx
 
@@ -247,8 +257,9 @@ def kernel_slopes(dy: Tensor, x: Tensor, weight: Tensor, window: Window) -> Tens
     block_o = _at_once(n_outputs)
     n_parts = triton.cdiv(shares[0, 0, 0].numel(), NUMBERS_AT_ONCE)
     _kernel_shares[(n_shares, n_rows, n_parts * triton.cdiv(n_outputs, block_o))](
-        _last(x), _last(dy), shares, n // n_rows, height, width, window.height, window.width,
-        window.top, window.left, n_outputs, share, window.stride, n_channels, *kernel,
+        _last(x), _last(dy), shares, n // n_rows, height, width,
+        *divisor(window.height * window.width), *divisor(window.width), window.top, window.left,
+        n_outputs, share, window.stride, n_channels, *kernel,
         PIXELS_AT_ONCE, block_o, NUMBERS_AT_ONCE, _precision(), _is_wide(x, dy),
         **SLOPES_OF_KERNELS,
     )  # fmt: skip
