@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
+from pytest import approx
 
-from allotment.analysis import error_curves, loss_band, smooth
+from allotment.analysis import error_curves, late_change, loss_band, smooth
 from allotment.records import RunRecord
 from tests.records.made_up import a_header, a_record, an_evaluation, failed_run
 
@@ -73,3 +74,16 @@ def test_runs_without_looks_or_that_failed_have_no_error_curve() -> None:
     silent = a_record(validation=((10, without), (20, without)))
     assert error_curves([a_record(), failed_run(), silent]).runs == ()
     assert len(error_curves([]).rounds) == 0
+
+
+def test_late_change_is_between_the_means_of_the_last_two_quarters() -> None:
+    # Half of 80 rounds is 40, which belongs to the first half, as 60 does to the third quarter.
+    falling = looks({40: 0.9, 50: 0.4, 60: 0.2, 70: 0.3, 80: 0.1})
+    rising = looks({40: 0.0, 60: 0.1, 80: 0.3}, seed=1)
+    assert late_change([falling]).mean == approx(0.2 - 0.3)
+    both = late_change([falling, rising, failed_run()])
+    assert both.mean == approx((-0.1 + 0.2) / 2) and both.n == 2
+
+
+def test_runs_that_did_not_look_in_both_quarters_have_no_late_change() -> None:
+    assert late_change([a_record(), looks({80: 0.1}), looks({20: 0.2, 80: 0.1})]).n == 0

@@ -1,5 +1,7 @@
+from dataclasses import replace
+
 import numpy as np
-from pytest import raises
+from pytest import mark, raises
 
 from allotment.report import Expectation, html_page, result_table, words
 from allotment.report._differences import difference_table
@@ -50,3 +52,25 @@ def test_what_is_shown_is_checked() -> None:
         Expectation(
             experiment="x", title="x", place="", rows=(), measure="Test accuracy", shows="accuracy"
         )
+
+
+@mark.parametrize(
+    ("n_runs", "spread"),
+    # Errors at 1,750 to 2,250 and at 2,500 to 3,000 rounds, as `alphabets_run` has them.
+    [(1, "-0.61 percentage points (one run, no spread)"), (3, "-0.6069 to -0.6047, n=3"), (0, "")],
+)
+def test_runs_shorter_than_declared_say_how_the_error_still_changes(
+    n_runs: int, spread: str
+) -> None:
+    runs = LEARNT[:n_runs]
+    n_rounds = LEARNT[0].outcome.rounds
+    longer = replace(OMNIGLOT, rounds=8 * n_rounds)
+    said = [sentence for sentence in words(runs, longer) if "in place of" in sentence]
+    assert len(said) == (n_runs > 0)
+    for sentence in said:
+        assert sentence.startswith(
+            f"Gumbel-Matrix has {n_rounds:,} rounds in place of {8 * n_rounds:,}; "
+        )
+        assert spread in sentence
+    as_declared = replace(OMNIGLOT, rounds=n_rounds)
+    assert not any("in place of" in sentence for sentence in words(runs, as_declared))

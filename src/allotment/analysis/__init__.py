@@ -32,6 +32,7 @@ from ._clusters import linkage as linkage
 from ._curves import Band as Band
 from ._curves import ErrorCurves as ErrorCurves
 from ._curves import error_curves as error_curves
+from ._curves import late_change as late_change
 from ._curves import loss_band as loss_band
 from ._curves import smooth as smooth
 from ._difference import PairedDifference as PairedDifference

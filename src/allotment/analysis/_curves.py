@@ -9,7 +9,7 @@ import numpy as np
 from allotment._progress import Floats
 from allotment.records import RunRecord
 
-from ._estimate import half_width
+from ._estimate import Estimate, estimate, half_width
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,6 +87,24 @@ def error_curves(records: Sequence[RunRecord]) -> ErrorCurves:
     rounds = reduce(np.intersect1d, [at for at, _ in runs])
     errors = [error[np.isin(at, rounds)] for at, error in runs]
     return ErrorCurves(runs=runs, rounds=rounds, mean=np.mean(errors, axis=0))
+
+
+def late_change(records: Sequence[RunRecord]) -> Estimate:
+    """Returns how validation error, 0 to 1, changed from the third quarter of rounds to the last.
+
+    It is the mean over the looks of a run in each, so that one good look counts for little.
+    """
+    curves = [_errors(record) for record in records if record.finished]
+    return estimate(_change(*curve) for curve in curves)
+
+
+def _change(rounds: Floats, errors: Floats) -> float:
+    """Returns NaN where a quarter has no look."""
+    if not len(rounds):
+        return np.nan
+    share = rounds / rounds[-1]
+    before, after = errors[(share > 0.5) & (share <= 0.75)], errors[share > 0.75]
+    return float(after.mean() - before.mean()) if len(before) else np.nan
 
 
 def _errors(record: RunRecord) -> tuple[Floats, Floats]:

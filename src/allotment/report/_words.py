@@ -4,10 +4,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from allotment.analysis import Estimate, disjoint, n_decimals, paired_difference, summarise
+from allotment.analysis import (
+    Estimate,
+    disjoint,
+    late_change,
+    n_decimals,
+    paired_difference,
+    summarise,
+)
 from allotment.records import RunRecord
 
 from ._expectation import Expectation, ExpectedRow
+from ._provenance import are_as_declared
 from ._relatedness_words import relatedness_words
 from ._section import Section, has_many_tasks, section
 from ._tables import interval_text
@@ -46,6 +54,7 @@ def section_words(part: Section) -> list[str]:
     said = [_structure(part, row, runs) for row, runs in part.rows if row.learnt and runs]
     for condition in part.conditions:
         said += _comparison(part, condition)
+    said += [_shortness(part, row, runs) for row, runs in part.rows]
     said += relatedness_words(part) + trend_words(part)
     said += [_failures(row, runs) for row, runs in part.rows]
     missing = [row.name for row, runs in part.rows if not runs]
@@ -111,6 +120,23 @@ def _verdict(a: _Entry, b: _Entry) -> str:
     if low > 0 or high < 0:  # the same data for both leaves less to chance; NaN is neither
         return "the two intervals overlap, but that of the differences seed by seed leaves out 0"
     return "the two intervals overlap, so these runs do not settle the order"
+
+
+def _shortness(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> str:
+    """Returns what shorter runs than declared may have missed; empty where none is shorter."""
+    declared, change = part.expectation.rounds, late_change(runs).scaled(100)
+    if are_as_declared(runs, declared) or not change.n:
+        return ""
+    lengths = " or ".join(f"{n:,}" for n in sorted({run.outcome.rounds for run in runs}))
+    n_digits, spread = 2, "one run, no spread"
+    if change.n > 1:
+        (low, high), n_digits = change.interval, n_decimals(change.half_width)
+        spread = f"90 % interval {low:+.{n_digits}f} to {high:+.{n_digits}f}, n={change.n}"
+    return (
+        f"{row.name} has {lengths} rounds in place of {declared:,}; from the third quarter of them "
+        f"to the last the validation error, mean over the looks in each, changed by "
+        f"{change.mean:+.{n_digits}f} percentage points ({spread})."
+    )
 
 
 def _failures(row: ExpectedRow, runs: list[RunRecord]) -> str:
