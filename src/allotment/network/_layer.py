@@ -11,7 +11,7 @@ from torch.func import functional_call
 from .._checks import described, is_list_of
 from ._conv_norm import ConvNormReLU
 from ._drawing import Drawing, has_hooks
-from ._fused import mix
+from ._fused import for_branches, mix
 from ._kinds import group_by_kind
 from ._same_padding import SameAvgPool2d, SameConv2d, SameMaxPool2d
 from ._side_by_side import side_by_side
@@ -137,8 +137,10 @@ class ModularLayer(nn.Module):
         return identities + [parameter.requires_grad for parameter in self.components.parameters()]
 
     def _all_outputs(self, x: Tensor | Drawing, weights: Tensor) -> list[Tensor]:
+        n = len(self.groups)
+        inputs = [x] * n if isinstance(x, Drawing) else for_branches(x, n)
         calls = [
-            partial(self._group_outputs, index, group, x, weights)
+            partial(self._group_outputs, index, group, inputs[index], weights)
             for index, group in enumerate(self.groups)
         ]
         outputs = side_by_side(calls, x if isinstance(x, Drawing) else [x])

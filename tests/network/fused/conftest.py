@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from allotment.network import _same_padding
-from allotment.network._fused import _conv, _mix, _norm, _pool
+from allotment.network._fused import _branches, _conv, _conv_runs, _mix, _norm, _pool
 from allotment.network.allocation import _gumbel
 from tests.network.fused.both_ways import (
     DEVICE,
@@ -43,11 +43,15 @@ def choose(monkeypatch: MonkeyPatch) -> Callable[[bool], None]:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
     def choice(fused: bool) -> None:
-        for module in (_mix, _norm, _pool):
+        for module in (_branches, _mix, _norm, _pool):
             monkeypatch.setattr(module, "can_fuse", lambda x: fused)
         monkeypatch.setattr(_gumbel, "can_draw", lambda logits: fused)
         for module in (_conv, _same_padding):
-            monkeypatch.setattr(module, "can_convolve", lambda x, weight, stride: fused)
+            # With many channels, too, the kernels would do.
+            monkeypatch.setattr(
+                module, "can_convolve", lambda x, weight, stride: fused and x.shape[1] in _conv.FEW
+            )
+        monkeypatch.setattr(_conv_runs, "is_on_gpu", lambda x: fused)
 
     return choice
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from allotment.network import SameAvgPool2d, SameMaxPool2d
-from allotment.network._fused import mix, norm_relu
+from allotment.network._fused import for_branches, mix, norm_relu
 from allotment.network._fused._available import can_fuse
 from tests.network.fused.both_ways import DEVICE, BothWays, Operation, needs_kernels
 
@@ -119,6 +119,26 @@ def test_mix_over_runs(
     in_dims = (0, *[0 if has_own_outputs else None] * n_groups)
     weights = torch.rand(3, n_groups * group_size)
     assert_same(vmap(mixed, in_dims=in_dims), [weights, *groups])
+
+
+def branched(n: int, *, n_used: int | None = None) -> Operation:
+    def operation(x: Tensor) -> Tensor:
+        branches = for_branches(x, n)[:n_used]
+        return torch.stack([branch * (2**i) for i, branch in enumerate(branches)])
+
+    return operation
+
+
+@mark.parametrize("n", [2, 3, 7, 8, 9])
+@mark.parametrize("size", [(1, 1), (9, 7), (40, 33)], ids=["one pixel", "odd", "several tiles"])
+def test_branches(n: int, size: tuple[int, int], dtype: torch.dtype, assert_same: BothWays) -> None:
+    assert_same(branched(n), [torch.randn(2, 6, *size).to(dtype)])
+    assert_same(vmap(branched(n), out_dims=1), [torch.randn(3, 2, 6, *size).to(dtype)])
+
+
+@mark.parametrize("n_used", [1, 2])
+def test_branches_that_lead_nowhere(n_used: int, assert_same: BothWays) -> None:
+    assert_same(branched(4, n_used=n_used), [torch.randn(2, 6, 5, 5)])
 
 
 @mark.parametrize("pool", [SameMaxPool2d, SameAvgPool2d])

@@ -11,6 +11,7 @@ tensor([[0.7500, 0.7500, 0.7500],
 """
 
 from ._available import plain_operations as plain_operations
+from ._branches import for_branches as for_branches
 from ._conv import Window as Window
 from ._conv import can_convolve as can_convolve
 from ._conv import few_channels as few_channels
