@@ -2,7 +2,7 @@
 
 The first adds up tiles of pixels, the second adds the tiles and normalises. Images lie in memory as
 ``[N, P, C]``: P pixels of C channels. Sums are added in a fixed order, so the same input gives the
-same bits each time.
+same bits each time; they take few registers, so that much can be on its way from memory at once.
 """
 
 import torch
@@ -10,8 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-PIXELS_AT_ONCE = 128
-N_WARPS = 8
+PIXELS_AT_ONCE = 64
 MOST_TILES = 64  # of an image
 N_PROGRAMS = 1_024  # about so many fill the device
 
@@ -57,26 +56,32 @@ def _over_groups(sums, channels, n_channels, group_size):
 
 
 @triton.jit
+def _over_own(values, BLOCK_P: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr):
+    """Returns the sum over the pixels that one thread has, ``[BLOCK_R, BLOCK_C]``."""
+    return tl.sum(tl.reshape(values, [BLOCK_P // BLOCK_R, BLOCK_R, BLOCK_C]), axis=0)
+
+
+@triton.jit
 def _image_sums(
     x, bias, n, first, last, channels, n_pixels, n_channels,
-    BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Returns the sums and the sums of squares of an image's channels, over some pixels."""
-    sums = tl.zeros([BLOCK_P, BLOCK_C], tl.float32)
-    squares = tl.zeros([BLOCK_P, BLOCK_C], tl.float32)
+    sums = tl.zeros([BLOCK_R, BLOCK_C], tl.float32)
+    squares = tl.zeros([BLOCK_R, BLOCK_C], tl.float32)
     for start in range(first, last, BLOCK_P):
         pixels = start + tl.arange(0, BLOCK_P)
         values, inside, _ = _images(x, n, pixels, channels, n_pixels, n_channels)
         values = tl.where(inside, values + bias[None, :], 0.0)
-        sums += values
-        squares += values * values
+        sums += _over_own(values, BLOCK_P, BLOCK_R, BLOCK_C)
+        squares += _over_own(values * values, BLOCK_P, BLOCK_R, BLOCK_C)
     return tl.sum(sums, axis=0), tl.sum(squares, axis=0)
 
 
 @triton.jit
 def _tile_sums(
-    x, biases, partial, per_row, n_pixels, tile, n_channels,
-    HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
+    x, biases, partial, per_row, n_pixels, tile, n_channels, HAS_BIAS: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes the sums of one tile of pixels of an image."""
     index, n = tl.program_id(0), tl.program_id(1)
@@ -84,7 +89,7 @@ def _tile_sums(
     bias = _bias_row(biases, n, per_row, channels, n_channels, HAS_BIAS, BLOCK_C)
     last = tl.minimum((index + 1) * tile, n_pixels)
     sums, squares = _image_sums(
-        x, bias, n, index * tile, last, channels, n_pixels, n_channels, BLOCK_P, BLOCK_C
+        x, bias, n, index * tile, last, channels, n_pixels, n_channels, BLOCK_P, BLOCK_R, BLOCK_C
     )
     place = partial + (n * tl.num_programs(0) + index) * 2 * n_channels + channels
     tl.store(place, sums, mask=channels < n_channels)
@@ -150,25 +155,25 @@ def _slopes(
 @triton.jit
 def _slope_sums(
     dy, x, n, first, last, channels, n_pixels, n_channels, bias, scale, shift, mean, inverse,
-    BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
+    BLOCK_P: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Returns the sums of the gradient, and of its product with the normalised images."""
-    sums = tl.zeros([BLOCK_P, BLOCK_C], tl.float32)
-    products = tl.zeros([BLOCK_P, BLOCK_C], tl.float32)
+    sums = tl.zeros([BLOCK_R, BLOCK_C], tl.float32)
+    products = tl.zeros([BLOCK_R, BLOCK_C], tl.float32)
     for start in range(first, last, BLOCK_P):
         pixels = start + tl.arange(0, BLOCK_P)
         slopes, normal, _, _ = _slopes(
             dy, x, n, pixels, channels, n_pixels, n_channels, bias, scale, shift, mean, inverse
         )
-        sums += slopes
-        products += slopes * normal
+        sums += _over_own(slopes, BLOCK_P, BLOCK_R, BLOCK_C)
+        products += _over_own(slopes * normal, BLOCK_P, BLOCK_R, BLOCK_C)
     return tl.sum(sums, axis=0), tl.sum(products, axis=0)
 
 
 @triton.jit
 def _tile_slope_sums(
     dy, x, biases, scales, shifts, statistics, partial, per_row, n_pixels, tile, n_channels,
-    HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
+    HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes the sums that the backward pass needs of one tile of pixels."""
     index, n = tl.program_id(0), tl.program_id(1)
@@ -182,7 +187,7 @@ def _tile_slope_sums(
     last = tl.minimum((index + 1) * tile, n_pixels)
     sums, products = _slope_sums(
         dy, x, n, index * tile, last, channels, n_pixels, n_channels,
-        bias, scale, shift, mean, inverse, BLOCK_P, BLOCK_C,
+        bias, scale, shift, mean, inverse, BLOCK_P, BLOCK_R, BLOCK_C,
     )  # fmt: skip
     place = partial + (n * tl.num_programs(0) + index) * 2 * n_channels + channels
     tl.store(place, sums, mask=known)
@@ -223,21 +228,22 @@ def _normalise_backward(
             dy, x, n, pixels, channels, n_pixels, n_channels, bias, scale, shift, mean, inverse
         )
         slopes = slopes * scale[None, :] - level[None, :] - normal * tilt[None, :]
-        slopes = slopes * inverse[None, :]
-        image = _image(dx, n, n_pixels, n_channels)
+        image, slopes = _image(dx, n, n_pixels, n_channels), slopes * inverse[None, :]
         tl.store(image + places, slopes.to(dx.dtype.element_ty), mask=inside)
 
 
 def _tiles(n_images: int, n_pixels: int) -> tuple[int, int]:
     """Returns how many tiles an image has, and how many pixels a tile."""
     wanted = max(1, min(MOST_TILES, N_PROGRAMS // n_images))
-    # Whole steps, so that no tile reads pixels of the next.
-    tile = PIXELS_AT_ONCE * triton.cdiv(n_pixels, wanted * PIXELS_AT_ONCE)
+    tile = PIXELS_AT_ONCE * triton.cdiv(n_pixels, wanted * PIXELS_AT_ONCE)  # in whole steps
     return triton.cdiv(n_pixels, tile), tile
 
 
-def _without_gaps(bias: Tensor | None) -> Tensor | None:
-    return None if bias is None else bias.contiguous()
+def _blocks(n_channels: int) -> tuple[int, int, int]:
+    """Returns the warps of a program, how many pixels they hold in one row, and padded channels."""
+    block = triton.next_power_of_2(n_channels)
+    n_warps = 4 if block <= 64 else 8
+    return n_warps, min(PIXELS_AT_ONCE, 32 * n_warps * 8 // block), block
 
 
 def forward(
@@ -245,21 +251,21 @@ def forward(
 ) -> tuple[Tensor, Tensor]:
     """Returns the output, and statistics ``[N, 3, C]`` for the backward pass."""
     n, n_channels, height, width = x.shape
-    n_pixels, block = height * width, triton.next_power_of_2(n_channels)
+    n_pixels, (n_warps, rows, block) = height * width, _blocks(n_channels)
     n_tiles, tile = _tiles(n, n_pixels)
-    y = torch.empty_like(x)
-    statistics = x.new_empty(n, 3, n_channels, dtype=torch.float32)
+    y, statistics = torch.empty_like(x), x.new_empty(n, 3, n_channels, dtype=torch.float32)
     partial = x.new_empty(n, n_tiles, 2, n_channels, dtype=torch.float32)
-    bias, scale, shift = _without_gaps(bias), scale.contiguous(), shift.contiguous()
+    bias = None if bias is None else bias.contiguous()
+    scale, shift = scale.contiguous(), shift.contiguous()
     per_row, has_bias = n // len(scale), bias is not None
     _tile_sums[(n_tiles, n)](
         x, bias, partial, per_row, n_pixels, tile, n_channels,
-        has_bias, PIXELS_AT_ONCE, block, num_warps=N_WARPS,
+        has_bias, PIXELS_AT_ONCE, rows, block, num_warps=n_warps,
     )  # fmt: skip
     _normalise[(n_tiles, n)](
         x, bias, scale, shift, partial, y, statistics, per_row, n_pixels, tile, n_channels,
         n_channels // n_groups, epsilon, has_bias, triton.next_power_of_2(n_tiles),
-        PIXELS_AT_ONCE, block, num_warps=N_WARPS,
+        PIXELS_AT_ONCE, block, num_warps=n_warps,
     )  # fmt: skip
     return y, statistics
 
@@ -275,19 +281,20 @@ def backward(
 ) -> tuple[Tensor, Tensor]:
     """Returns the gradients of the images and each image's share of the parameters'."""
     n, n_channels, height, width = x.shape
-    n_pixels, block = height * width, triton.next_power_of_2(n_channels)
+    n_pixels, (n_warps, rows, block) = height * width, _blocks(n_channels)
     n_tiles, tile = _tiles(n, n_pixels)
     dx, shares = torch.empty_like(x), torch.empty_like(statistics)
     partial = statistics.new_empty(n, n_tiles, 2, n_channels)
-    bias, scale, shift = _without_gaps(bias), scale.contiguous(), shift.contiguous()
+    bias = None if bias is None else bias.contiguous()
+    scale, shift = scale.contiguous(), shift.contiguous()
     per_row, has_bias = n // len(scale), bias is not None
     _tile_slope_sums[(n_tiles, n)](
         dy, x, bias, scale, shift, statistics, partial, per_row, n_pixels, tile, n_channels,
-        has_bias, PIXELS_AT_ONCE, block, num_warps=N_WARPS,
+        has_bias, PIXELS_AT_ONCE, rows, block, num_warps=n_warps,
     )  # fmt: skip
     _normalise_backward[(n_tiles, n)](
         dy, x, bias, scale, shift, statistics, partial, dx, shares, per_row, n_pixels, tile,
         n_channels, n_channels // n_groups, has_bias, triton.next_power_of_2(n_tiles),
-        PIXELS_AT_ONCE, block, num_warps=N_WARPS,
+        PIXELS_AT_ONCE, block, num_warps=n_warps,
     )  # fmt: skip
     return dx, shares
