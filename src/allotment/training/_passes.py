@@ -42,7 +42,7 @@ class Passes:
     The runs stand at different tasks in the same step, so a task is a tensor here. That needs
     linear heads (or none) and few forms of loss and target. Where it cannot be had, or where a
     component cannot be batched, the runs are computed one after another, and a warning says why.
-    Runs of a large network are computed side by side by choice.
+    Runs of a large network are computed side by side by choice, unless its convolutions are ours.
     """
 
     def __init__(self, runs: Sequence[Run], replicas: Replicas, charges: Charges) -> None:
