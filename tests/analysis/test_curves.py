@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -81,7 +83,8 @@ def test_late_change_is_between_the_means_of_the_last_two_quarters() -> None:
     falling = looks({40: 0.9, 50: 0.4, 60: 0.2, 70: 0.3, 80: 0.1})
     rising = looks({40: 0.0, 60: 0.1, 80: 0.3}, seed=1)
     assert late_change([falling]).mean == approx(0.2 - 0.3)
-    both = late_change([falling, rising, failed_run()])
+    failed = replace(failed_run(), validation=falling.validation)
+    both = late_change([falling, rising, failed])
     assert both.mean == approx((-0.1 + 0.2) / 2) and both.n == 2
 
 

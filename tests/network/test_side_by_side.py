@@ -1,14 +1,18 @@
 """Computations side by side: one after another, but in the capture of a CUDA graph."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from typing import Any
 
 import torch
-from pytest import mark, raises
+from pytest import MonkeyPatch, fixture, mark, raises
 from torch import Tensor
+from torch.func import vmap
 from torch.testing import assert_close
 
-from allotment.network import cuda_streams, side_by_side
+from allotment.network import _side_by_side, cuda_streams, side_by_side
+from allotment.network._fused import _conv_runs
 
 
 def noting(calls: list[int], number: int, x: Tensor) -> Tensor:
@@ -62,3 +66,117 @@ def test_in_a_captured_graph_results_are_those_of_calls_in_order() -> None:
         found = outer()
     graph.replay()
     assert_close(found, expected)
+
+
+class MadeUpStream:
+    """A stream without a GPU, which knows what it has waited for."""
+
+    def __init__(self) -> None:
+        self.n_calls = 0
+        self.seen: dict[MadeUpStream, int] = {}  # how many calls of another it comes after
+
+    def wait_stream(self, other: "MadeUpStream") -> None:
+        self.seen |= {s: max(n, self.seen.get(s, 0)) for s, n in other.seen.items()}
+        self.seen[other] = other.n_calls
+
+
+@fixture
+def streams(monkeypatch: MonkeyPatch) -> list[MadeUpStream]:
+    """The streams that are current, each inside the one before."""
+    made = [MadeUpStream() for _ in range(_side_by_side.MOST_STREAMS)]
+    current = [MadeUpStream()]
+
+    @contextmanager
+    def inside(stream: MadeUpStream) -> Iterator[None]:
+        current.append(stream)
+        yield
+        current.pop()
+
+    monkeypatch.setattr(_side_by_side, "_stream", made.__getitem__)
+    monkeypatch.setattr(torch.cuda, "current_stream", lambda: current[-1])
+    monkeypatch.setattr(torch.cuda, "stream", inside)
+    return current
+
+
+def kept() -> set[int]:
+    return {tensor.data_ptr() for tensor in _side_by_side._read_elsewhere.get() or []}
+
+
+def test_streams_wait_for_what_came_before_and_are_waited_for(streams: list[MadeUpStream]) -> None:
+    main, used, x = streams[-1], [], torch.ones(1)
+    main.n_calls = 1  # something that the calls come after
+
+    def leaf() -> Tensor:
+        streams[-1].n_calls += 1
+        used.append(streams[-1])
+        return torch.ones(1)
+
+    def branch() -> Tensor:
+        return leaf() + torch.stack(side_by_side([leaf] * 3, [])).sum()
+
+    with cuda_streams():
+        results = side_by_side([branch] * 4, [x])
+        assert {x.data_ptr(), *(result.data_ptr() for result in results)} <= kept()
+    assert len(set(used)) == 4 * (1 + 3) and main not in used
+    assert all(stream.seen[main] == 1 for stream in used)
+    assert all(main.seen[stream] == stream.n_calls for stream in used)
+
+
+def test_a_call_that_needs_no_more_than_one_stream_takes_no_more(
+    streams: list[MadeUpStream],
+) -> None:
+    found: list[int] = []
+
+    def asking() -> Tensor:
+        found.append(len(_side_by_side._free.get()))
+        return torch.ones(1)
+
+    with cuda_streams():
+        side_by_side([asking, asking], [], n_alone=1)
+    assert found == [_side_by_side.MOST_STREAMS - 2, 0]
+
+
+def test_where_streams_are_too_few_calls_take_turns(streams: list[MadeUpStream]) -> None:
+    used: list[MadeUpStream] = []
+
+    def noting_stream() -> Tensor:
+        used.append(streams[-1])
+        return torch.ones(1)
+
+    n_calls = 2 * _side_by_side.MOST_STREAMS + 3
+    with cuda_streams():
+        assert len(side_by_side([noting_stream] * n_calls, [])) == n_calls
+    counts = [used.count(stream) for stream in set(used)]
+    assert len(counts) == _side_by_side.MOST_STREAMS and max(counts) - min(counts) == 1
+
+
+def test_convolutions_of_runs_have_streams_in_both_passes(
+    streams: list[MadeUpStream], monkeypatch: MonkeyPatch
+) -> None:
+    used: list[MadeUpStream] = []
+
+    def on_stream(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        used.append(streams[-1])
+        return function(*args, **kwargs)
+
+    monkeypatch.setattr(_conv_runs, "_is_on_gpu", lambda x: True)
+    monkeypatch.setattr(torch.nn.functional, "conv2d", partial(on_stream, torch.conv2d))
+    monkeypatch.setattr(_conv_runs, "_slopes", partial(on_stream, _conv_runs._slopes))
+    x = torch.randn(3, 2, 20, 5, 5, requires_grad=True)
+    weight = torch.randn(3, 4, 20, 3, 3, requires_grad=True)
+
+    def convolved(x: Tensor, weight: Tensor) -> Tensor:
+        return _conv_runs.many_channels(x, weight, None, (1, 1), (1, 1))
+
+    with cuda_streams():
+        y = vmap(convolved)(x, weight)
+        assert len(set(used)) == 3 and streams[-1] not in used
+        assert {x.data_ptr(), weight.data_ptr()} <= kept()
+        in_capture = _side_by_side._read_elsewhere.get()
+    assert in_capture is not None
+    n_kept = len(in_capture)
+    used.clear()
+    torch.autograd.grad(y.sum(), (x, weight))  # outside, as in autograd's own thread
+    assert len(set(used)) == 3 and streams[-1] not in used
+    later = {tensor.data_ptr() for tensor in in_capture[n_kept:]}
+    assert {x.data_ptr(), weight.data_ptr()} <= later

@@ -67,3 +67,24 @@ def test_on_a_gpu_our_own_convolutions_make_no_groups_of_runs(
     layers = nn.Sequential(SameConv2d(2, 3, 1), nn.Sequential(convolution(3, 4, 3)))
     replicas = SimpleNamespace(device=torch.device(device), network=layers)
     assert _passes.makes_groups(cast(Replicas, replicas)) is are_groups
+
+
+def test_a_network_without_convolutions_is_not_batched_for_them() -> None:
+    replicas = SimpleNamespace(device=torch.device("cuda"), network=nn.Linear(2, 2))
+    assert _passes.makes_groups(cast(Replicas, replicas))
+
+
+@mark.usefixtures("_all_are_large")
+def test_large_runs_without_groups_are_computed_together(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(_passes, "makes_groups", lambda replicas: False)
+    assert passes_of(2).together
+
+
+@mark.usefixtures("_all_are_large")
+def test_large_runs_that_cannot_be_batched_go_side_by_side_in_silence(
+    monkeypatch: MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_passes, "makes_groups", lambda replicas: False)
+    monkeypatch.setattr(_passes.Passes, "_why_not_batched", lambda self, batch: "a reason")
+    passes = passes_of(2, capture=True)
+    assert not passes.together and passes.can_be_recorded

@@ -17,7 +17,7 @@ from torch import Tensor
 # again from the first: two computations on one stream would wait for each other.
 MOST_STREAMS = 28
 
-Result = TypeVar("Result", Tensor, tuple[Tensor, Tensor])
+Result = TypeVar("Result", bound=Tensor | tuple[Tensor, ...])
 
 _free: ContextVar[range] = ContextVar("_free", default=range(MOST_STREAMS))
 _read_elsewhere: ContextVar[list[Tensor] | None] = ContextVar("_read_elsewhere", default=None)
@@ -52,35 +52,47 @@ def keep_for_capture(tensors: Iterable[Tensor]) -> None:
         kept += [tensor.detach() for tensor in tensors]
 
 
-def side_by_side(calls: Sequence[Callable[[], Result]], shared: Sequence[Tensor]) -> list[Result]:
+def side_by_side(
+    calls: Sequence[Callable[[], Result]], shared: Sequence[Tensor], *, n_alone: int = 0
+) -> list[Result]:
     """Returns what each call returns; within `cuda_streams` they have streams of their own.
 
     ``shared`` are the tensors that the calls read and that do not outlive them. Calls inside calls
-    divide the streams among them; where too few are left, several take turns on one.
+    divide the streams among them; where too few are left, several take turns on one. Of the last
+    ``n_alone`` calls each has one stream only, and leaves the others more.
     """
-    free, kept = _free.get(), _read_elsewhere.get()
-    n_streams = min(len(calls), len(free))
-    if n_streams < 2 or kept is None:
+    kept = _read_elsewhere.get()
+    shares = _shares(_free.get(), len(calls), n_alone)
+    if len(set(shares)) < 2 or kept is None:
         return [call() for call in calls]
     main = torch.cuda.current_stream()
-    shares = [free[index::n_streams] for index in range(n_streams)]
-    for share in shares:
-        _stream(share[0]).wait_stream(main)
+    streams = list(dict.fromkeys(_stream(share[0]) for share in shares))
+    for stream in streams:
+        stream.wait_stream(main)
     results: list[Result] = []
-    for index, call in enumerate(calls):
-        share = shares[index % n_streams]
+    for share, call in zip(shares, calls, strict=True):
         token = _free.set(share[1:])
         try:
             with torch.cuda.stream(_stream(share[0])):
                 results.append(call())
         finally:
             _free.reset(token)
-    for share in shares:
-        main.wait_stream(_stream(share[0]))
+    for stream in streams:
+        main.wait_stream(stream)
     keep_for_capture((*shared, *_tensors(results)))
     return results
 
 
-def _tensors(results: Sequence[Tensor | tuple[Tensor, Tensor]]) -> Iterator[Tensor]:
+def _shares(free: range, n: int, n_alone: int) -> list[range]:
+    """Returns the streams of each of ``n`` calls; none where there are too few to begin with."""
+    divided = free[: max(0, len(free) - n_alone)]
+    n_shares = min(n - n_alone, len(divided))
+    if n_shares == 0:
+        return []
+    shares = [divided[index % n_shares :: n_shares] for index in range(n - n_alone)]
+    return shares + [free[number : number + 1] for number in range(len(divided), len(free))]
+
+
+def _tensors(results: Sequence[Tensor | tuple[Tensor, ...]]) -> Iterator[Tensor]:
     for result in results:
         yield from [result] if isinstance(result, Tensor) else result

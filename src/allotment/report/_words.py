@@ -123,7 +123,7 @@ def _verdict(a: _Entry, b: _Entry) -> str:
 
 
 def _shortness(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> str:
-    """Returns what shorter runs than declared may have missed; empty where none is shorter."""
+    """Returns how the error of runs of other lengths than declared still changed, or nothing."""
     declared, change = part.expectation.rounds, late_change(runs).scaled(100)
     if are_as_declared(runs, declared) or not change.n:
         return ""

@@ -20,7 +20,8 @@ from ._replicas import Replicas, Within
 from ._run import Run
 
 # Runs whose pass has so many floating-point operations go side by side in place of being batched,
-# where each would be a group of one convolution. Our own convolutions are not batched like that.
+# where each would be a group of one convolution. Our own convolutions are not batched like that;
+# those by kernels do not count at all.
 LARGE = 1_000_000_000
 
 
@@ -92,8 +93,9 @@ class Passes:
         is_small = n_operations < LARGE
         self.together = together and (is_small or not makes_groups(self._replicas))
         if self.together:
-            self._reason = self._why_not_batched(batch)
-            self.together = not self._reason
+            reason = self._why_not_batched(batch)
+            self.together = not reason
+            self._reason = reason if is_small else ""  # large ones go side by side as well
         python.put_back()
         if self._reason and self._replicas.n_runs > 1:
             warnings.warn(f"Training one run at a time: {self._reason}", stacklevel=2)
@@ -174,7 +176,7 @@ class Passes:
         if not self.together and self._replicas.n_runs > 1:
             return loss(), penalty()  # the runs have the streams, and need them for their branches
         # Penalties are many small operations that need nothing of the pass.
-        both = side_by_side([loss, penalty], [])
+        both = side_by_side([loss, penalty], [], n_alone=1)
         return both[0], both[1]
 
     def _apart(self, learnt: Sequence[Tensor], batch: Batch) -> list[tuple[Any, ...]]:
@@ -199,14 +201,13 @@ class Passes:
 
 
 def makes_groups(replicas: Replicas) -> bool:
-    """Tells whether runs in one batch become groups of channels in convolutions that torch batches.
+    """Tells whether runs in one batch become groups of channels, unless all convolutions are ours.
 
-    Ours are batched otherwise on a GPU.
+    On a GPU ours are batched otherwise. Convolutions that are not modules are not seen.
     """
-    if replicas.device.type != "cuda":
-        return True
-    kinds = [type(m) for m in replicas.network.modules() if isinstance(m, nn.modules.conv._ConvNd)]
-    return any(kind is not SameConv2d for kind in kinds)
+    modules = replicas.network.modules()
+    kinds = {type(module) for module in modules if isinstance(module, nn.modules.conv._ConvNd)}
+    return replicas.device.type != "cuda" or kinds != {SameConv2d}
 
 
 def _noise_dims(noise: Noise) -> Any:

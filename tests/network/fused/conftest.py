@@ -51,7 +51,7 @@ def choose(monkeypatch: MonkeyPatch) -> Callable[[bool], None]:
             monkeypatch.setattr(
                 module, "can_convolve", lambda x, weight, stride: fused and x.shape[1] in _conv.FEW
             )
-        monkeypatch.setattr(_conv_runs, "is_on_gpu", lambda x: fused)
+        monkeypatch.setattr(_conv_runs, "_is_on_gpu", lambda x: fused)
 
     return choice
 

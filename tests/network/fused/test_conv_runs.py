@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.testing import assert_close
 
+from allotment.network import side_by_side
 from allotment.network._fused import _conv_runs
 from allotment.network._same_padding import same_convolution
 from tests.network.fused.both_ways import Operation, with_gradients
@@ -21,7 +22,7 @@ def numbers(*shape: int) -> Tensor:
 
 @fixture(autouse=True)
 def _as_on_a_gpu(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(_conv_runs, "is_on_gpu", lambda x: True)
+    monkeypatch.setattr(_conv_runs, "_is_on_gpu", lambda x: True)
 
 
 def convolution(stride: tuple[int, int], *, biased: bool = False) -> Operation:
@@ -37,7 +38,7 @@ def assert_as_torch_has_it(
 ) -> None:
     found = with_gradients(operation, arguments)
     with monkeypatch.context() as patched:
-        patched.setattr(_conv_runs, "is_on_gpu", lambda x: False)
+        patched.setattr(_conv_runs, "_is_on_gpu", lambda x: False)
         expected = with_gradients(operation, arguments)
     for ours, torchs in zip(found, expected, strict=True):
         assert_close(ours, torchs, rtol=1e-9, atol=1e-9)
@@ -47,7 +48,7 @@ def assert_as_torch_has_it(
 @mark.parametrize("kernel", [(1, 1), (3, 3), (1, 7)], ids=str)
 @mark.parametrize("images", [(3, 6, 7), (3, 1, 1), (0, 6, 7)], ids=str)
 @mark.parametrize("biased", [True, False])
-def test_one_run(
+def test_kernels_and_sizes(
     stride: tuple[int, int],
     kernel: tuple[int, int],
     images: tuple[int, int, int],
@@ -55,9 +56,14 @@ def test_one_run(
     monkeypatch: MonkeyPatch,
 ) -> None:
     n, *size = images
-    x = numbers(n, CHANNELS, *size)
-    weight = numbers(5, CHANNELS, *kernel)
-    assert_as_torch_has_it(convolution(stride, biased=biased), [x, weight], monkeypatch)
+    sides = [numbers(2, n, CHANNELS, *size), numbers(2, 5, CHANNELS, *kernel)]
+    over_runs = vmap(convolution(stride, biased=biased))
+    assert_as_torch_has_it(over_runs, sides, monkeypatch)
+
+
+def test_single_images(monkeypatch: MonkeyPatch) -> None:
+    sides = [numbers(2, CHANNELS, 6, 7), numbers(2, 5, CHANNELS, 3, 3)]
+    assert_as_torch_has_it(vmap(convolution((1, 1))), sides, monkeypatch)
 
 
 @mark.parametrize("in_dims", [(0, 0), (0, None), (None, 0), (1, 2)], ids=str)
@@ -74,6 +80,12 @@ def test_runs_and_tasks(in_dims: Any, stride: int, monkeypatch: MonkeyPatch) -> 
     over_tasks = vmap(one, in_dims=(0, None))
     tasks = x.expand(4, *x.shape) if in_dims[0] is None else x.unsqueeze(in_dims[0] + 1)
     assert_as_torch_has_it(vmap(over_tasks, in_dims=in_dims), [tasks, weight], monkeypatch)
+
+
+def test_kernels_of_runs_that_tasks_share(monkeypatch: MonkeyPatch) -> None:
+    over_tasks = vmap(vmap(convolution((1, 1))), in_dims=(0, None))
+    sides = [numbers(4, 3, 2, CHANNELS, 6, 7), numbers(3, 5, CHANNELS, 3, 3)]
+    assert_as_torch_has_it(over_tasks, sides, monkeypatch)
 
 
 @mark.parametrize("learns", [0, 1], ids=["images", "kernels"])
@@ -103,12 +115,32 @@ def test_images_and_gradients_keep_the_channels_last() -> None:
         assert tensor.movedim(2, -1).is_contiguous()
 
 
-@mark.parametrize(("type_of_images", "by_run"), [(torch.bfloat16, True), (torch.float32, False)])
+@fixture
+def divided(monkeypatch: MonkeyPatch) -> list[int]:
+    """In how many convolutions each was divided."""
+    found: list[int] = []
+
+    def noting(calls: Any, shared: Any) -> Any:
+        found.append(len(calls))
+        return side_by_side(calls, shared)
+
+    monkeypatch.setattr(_conv_runs, "side_by_side", noting)
+    return found
+
+
+@mark.parametrize(("type_of_images", "by_run"), [(torch.bfloat16, [3]), (torch.float32, [])])
 def test_under_autocast_only_what_has_its_type_goes_run_by_run(
-    type_of_images: torch.dtype, by_run: bool, monkeypatch: MonkeyPatch
+    type_of_images: torch.dtype, by_run: list[int], divided: list[int], monkeypatch: MonkeyPatch
 ) -> None:
     monkeypatch.setattr(torch, "is_autocast_enabled", lambda device_type: True)
     monkeypatch.setattr(torch, "get_autocast_dtype", lambda device_type: torch.bfloat16)
-    x, weight = (numbers(2, CHANNELS, 4, 4).to(type_of_images) for _ in range(2))
-    y = same_convolution(x.requires_grad_(), weight, None, (1, 1))
-    assert ("_Convolution" in type(y.grad_fn).__name__) is by_run
+    x, weight = (numbers(3, 2, CHANNELS, 4, 4).to(type_of_images) for _ in range(2))
+    vmap(convolution((1, 1)))(x, weight)
+    assert divided == by_run
+
+
+def test_without_runs_it_is_torchs_own(divided: list[int]) -> None:
+    x, weight = numbers(3, 2, CHANNELS, 4, 4), numbers(2, CHANNELS, 3, 3)
+    convolution((1, 1))(x[0], weight)
+    vmap(convolution((1, 1)), in_dims=(0, None))(x, weight)
+    assert divided == []

@@ -31,14 +31,9 @@ def plain_operations() -> Iterator[None]:
         _plain.reset(token)
 
 
-def is_on_gpu(x: Tensor) -> bool:
-    """Tells whether a tensor is on a GPU, and nobody records what becomes of it."""
-    return x.is_cuda and not _plain.get()
-
-
 def kernels_run_on(x: Tensor) -> bool:
     """Tells whether kernels can run where a tensor is."""
-    return is_on_gpu(x) and has_triton()
+    return x.is_cuda and not _plain.get() and has_triton()
 
 
 def are_of_one_type(x: Tensor, weight: Tensor) -> bool:

@@ -9,8 +9,8 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from .._side_by_side import side_by_side
-from ._available import are_of_one_type, is_on_gpu
-from ._folding import fold, unfold
+from ._available import are_of_one_type
+from ._folding import fold, is_batched, unfold
 
 Pair = tuple[int, int]
 
@@ -20,13 +20,17 @@ def many_channels(
 ) -> Tensor:
     """Returns images ``[B, C, H, W]`` convolved with kernels ``[O, C, h, w]``.
 
-    Batched over runs, torch's own would make each run a group of channels of one convolution,
-    between copies into other layouts. Here each run has a convolution to itself.
+    Where kernels are batched over runs, torch's own would make each run a group of channels of one
+    convolution, on a GPU between copies into other layouts. Here each has a convolution to itself.
     """
-    if not is_on_gpu(x) or not are_of_one_type(x, weight):
+    if not (_is_on_gpu(x) and is_batched(weight) and x.ndim == 4 and are_of_one_type(x, weight)):
         return F.conv2d(x, weight, bias, stride, padding)
     y: Tensor = _Convolution.apply(x, weight.unsqueeze(0), stride, padding)  # type: ignore[no-untyped-call]
     return y if bias is None else y + bias.view(-1, 1, 1)
+
+
+def _is_on_gpu(x: Tensor) -> bool:
+    return x.is_cuda
 
 
 class _Convolution(torch.autograd.Function):
@@ -49,23 +53,17 @@ class _Convolution(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        x, weight = ctx.saved_tensors
-        slopes, images = (_by_row(both, len(weight)) for both in (gradients[0], x))
-        rows = list(zip(slopes, images, weight.unbind(0), strict=True))
-        wanted = ctx.needs_input_grad[:2]
-        # The next operation waits for the gradients of images: so these are computed first.
-        calls = [
-            partial(_slopes, index, *row, stride=ctx.stride, padding=ctx.padding)
-            for index in (0, 1)
-            if wanted[index]
-            for row in rows
-        ]
-        found = ctx.streams.copy().run(side_by_side, calls, [x, weight, gradients[0]])
-        dx = _in_one(found[: len(rows)]) if wanted[0] else None
-        if not wanted[1]:
+        (x, weight), dy = ctx.saved_tensors, gradients[0]
+        of_images, of_kernels = ctx.needs_input_grad[:2]
+        how = {"stride": ctx.stride, "padding": ctx.padding, "wanted": (of_images, of_kernels)}
+        rows = zip(_by_row(dy, len(weight)), _by_row(x, len(weight)), weight.unbind(0), strict=True)
+        calls = [partial(_slopes, *row, **how) for row in rows]
+        found = ctx.streams.copy().run(side_by_side, calls, [x, weight, dy])
+        dx = _in_one([slopes[0] for slopes in found]) if of_images else None
+        if not of_kernels:
             return dx, None, None, None
         # As kernels lie, so that their gradient needs no copy into another layout.
-        as_they_lie = [part.movedim(1, -1)[None] for part in found[-len(rows) :]]
+        as_they_lie = [slopes[-1].movedim(1, -1)[None] for slopes in found]
         return dx, _in_one(as_they_lie).movedim(-1, 2), None, None
 
     @staticmethod
@@ -91,11 +89,16 @@ def _in_one(parts: list[Tensor]) -> Tensor:
 
 
 def _slopes(
-    index: int, dy: Tensor, x: Tensor, weight: Tensor, *, stride: Pair, padding: Pair
-) -> Tensor:
-    """Returns the gradient of the images (0) or of the kernels (1)."""
-    mask = (index == 0, index == 1, False)
-    found: tuple[Tensor, ...] = torch.ops.aten.convolution_backward(
-        dy, x, weight, None, stride, padding, (1, 1), False, (0, 0), 1, mask
+    dy: Tensor,
+    x: Tensor,
+    weight: Tensor,
+    *,
+    stride: Pair,
+    padding: Pair,
+    wanted: tuple[bool, bool],
+) -> tuple[Tensor, ...]:
+    """Returns the gradients of images and of kernels, of which some are wanted."""
+    found = torch.ops.aten.convolution_backward(
+        dy, x, weight, None, stride, padding, (1, 1), False, (0, 0), 1, (*wanted, False)
     )
-    return found[index]
+    return tuple(slopes for slopes, is_wanted in zip(found, wanted, strict=False) if is_wanted)

@@ -1,6 +1,13 @@
 """How a dimension that `vmap` adds becomes part of the batch, and one again."""
 
+import torch
 from torch import Tensor
+
+
+def is_batched(x: Tensor) -> bool:
+    """Tells whether `vmap` has added a dimension to a tensor; torch has no public name for it."""
+    found: bool = torch._C._functorch.is_batchedtensor(x)
+    return found
 
 
 def fold(n: int, dim: int | None, x: Tensor | None) -> Tensor | None:

@@ -12,8 +12,10 @@ def divisor(by: int) -> tuple[int, int, int]:
     """Returns a divisor below 2^31, with the factor and the shift that stand for it.
 
     The quotient is the product of the factor and twice the number, without its lower 32 bits and
-    then without as many as the shift says. The factor is in 32 bits and may look negative.
+    then without as many as the shift says. The factor is in 32 bits and may look negative. In place
+    of 0, the size of an image without pixels, stands 1.
     """
+    by = max(by, 1)
     shift = (by - 1).bit_length()
     factor = -(-(2 ** (31 + shift)) // by)
     return by, factor - 2**32 * (factor >= 2**31), shift
