@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.testing import assert_close
 
-from allotment.network import side_by_side
+from allotment.network import plain_operations, side_by_side
 from allotment.network._fused import _conv_runs
 from allotment.network._same_padding import same_convolution
 from tests.network.fused.both_ways import Operation, with_gradients
@@ -144,3 +144,9 @@ def test_without_runs_it_is_torchs_own(divided: list[int]) -> None:
     convolution((1, 1))(x[0], weight)
     vmap(convolution((1, 1)), in_dims=(0, None))(x, weight)
     assert divided == []
+
+
+def test_recorded_operations_are_those_of_each_run(divided: list[int]) -> None:
+    with plain_operations():  # as where a step is recorded to be compiled
+        vmap(convolution((1, 1)))(numbers(3, 2, CHANNELS, 4, 4), numbers(3, 2, CHANNELS, 3, 3))
+    assert divided == [3]
