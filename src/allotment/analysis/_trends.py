@@ -77,7 +77,7 @@ def _middle(usage: Usage) -> tuple[bool, str]:
     layers = ", ".join(_percent(share) for share in average.ravel())
     return bool(holds), (
         f"average pooling is open for {layers} of the tasks in the three layers, each of the rest "
-        f"for at least {_percent(others.min())}"
+        f"for {_least(others)}"
     )
 
 
@@ -85,7 +85,7 @@ def _last(usage: Usage) -> tuple[bool, str]:
     average, others = _apart(usage, LAST)
     return bool(average.max() == 0 and others.min() == 1), (
         f"average pooling is open for {_percent(average.max())} of the tasks, each of the rest "
-        f"for at least {_percent(others.min())}"
+        f"for {_least(others)}"
     )
 
 
@@ -93,6 +93,10 @@ def _apart(usage: Usage, layers: slice) -> tuple[np.ndarray, np.ndarray]:
     """Returns the shares of average pooling in some layers, and those of the rest."""
     is_average = np.array([_is_average(kind) for kind in usage.kinds])
     return usage.shares[layers][:, is_average], usage.shares[layers][:, ~is_average]
+
+
+def _least(shares: np.ndarray) -> str:
+    return "all of them" if shares.min() == 1 else f"at least {_percent(shares.min())}"
 
 
 def _percent(share: float) -> str:
