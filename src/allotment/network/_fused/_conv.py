@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ._available import TYPES, are_of_one_type, kernels_run_on
-from ._folding import fold, unfold
+from ._folding import fold_with_kernels, unfold
 
 # Of the input. Libraries are slow where channels are few, above all when a batch over runs makes
 # each run a group of channels; with more channels theirs are the fastest there are. With a single
@@ -99,9 +99,6 @@ class _Convolution(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], x: Tensor, weight: Tensor, window: Window
     ) -> tuple[Tensor, int]:
-        images = fold(info.batch_size, in_dims[0], x)
-        # One row that serves everything needs no copies.
-        is_for_all = in_dims[1] is None and len(weight) == 1
-        rows = weight if is_for_all else fold(info.batch_size, in_dims[1], weight)
-        y = _Convolution.apply(images, rows, window)  # type: ignore[no-untyped-call]
+        folded = fold_with_kernels(info.batch_size, in_dims, x, weight)
+        y = _Convolution.apply(*folded, window)  # type: ignore[no-untyped-call]
         return unfold(info.batch_size, y), 0

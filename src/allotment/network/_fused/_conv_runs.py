@@ -10,7 +10,7 @@ from torch import Tensor
 
 from .._side_by_side import side_by_side
 from ._available import are_of_one_type
-from ._folding import fold, is_batched, unfold
+from ._folding import fold_with_kernels, is_batched, unfold
 
 Pair = tuple[int, int]
 
@@ -70,11 +70,8 @@ class _Convolution(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], x: Tensor, weight: Tensor, *how: Pair
     ) -> tuple[Tensor, int]:
-        images = fold(info.batch_size, in_dims[0], x)
-        # One row that serves everything needs no copies.
-        is_for_all = in_dims[1] is None and len(weight) == 1
-        rows = weight if is_for_all else fold(info.batch_size, in_dims[1], weight)
-        y = _Convolution.apply(images, rows, *how)  # type: ignore[no-untyped-call]
+        folded = fold_with_kernels(info.batch_size, in_dims, x, weight)
+        y = _Convolution.apply(*folded, *how)  # type: ignore[no-untyped-call]
         return unfold(info.batch_size, y), 0
 
 

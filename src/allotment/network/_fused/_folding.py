@@ -18,6 +18,14 @@ def fold(n: int, dim: int | None, x: Tensor | None) -> Tensor | None:
     return in_front.reshape(n * in_front.shape[1], *in_front.shape[2:])
 
 
+def fold_with_kernels(
+    n: int, in_dims: tuple[int | None, ...], x: Tensor, rows: Tensor
+) -> tuple[Tensor | None, Tensor | None]:
+    """Returns images and rows of kernels folded; a row that serves all images needs no copies."""
+    is_for_all = in_dims[1] is None and len(rows) == 1
+    return fold(n, in_dims[0], x), rows if is_for_all else fold(n, in_dims[1], rows)
+
+
 def unfold(n: int, y: Tensor) -> Tensor:
     """Returns ``y`` with the added dimension in front again."""
     return y.view(n, y.shape[0] // n, *y.shape[1:])
