@@ -58,25 +58,25 @@ def test_a_network_is_large_by_the_operations_of_one_run(monkeypatch: MonkeyPatc
 
 
 @mark.parametrize(
-    ("device", "convolution", "are_groups"),
-    [("cpu", SameConv2d, True), ("cuda", SameConv2d, False), ("cuda", nn.Conv2d, True)],
+    ("device", "convolution", "in_step"),
+    [("cpu", SameConv2d, False), ("cuda", SameConv2d, True), ("cuda", nn.Conv2d, False)],
 )
-def test_on_a_gpu_our_own_convolutions_make_no_groups_of_runs(
-    device: str, convolution: type[nn.Conv2d], are_groups: bool
+def test_on_a_gpu_large_runs_go_in_step_if_all_convolutions_are_ours(
+    device: str, convolution: type[nn.Conv2d], in_step: bool
 ) -> None:
     layers = nn.Sequential(SameConv2d(2, 3, 1), nn.Sequential(convolution(3, 4, 3)))
     replicas = SimpleNamespace(device=torch.device(device), network=layers)
-    assert _passes.makes_groups(cast(Replicas, replicas)) is are_groups
+    assert _passes.goes_in_step(cast(Replicas, replicas)) is in_step
 
 
-def test_a_network_without_convolutions_is_not_batched_for_them() -> None:
+def test_large_runs_without_convolutions_do_not_go_in_step() -> None:
     replicas = SimpleNamespace(device=torch.device("cuda"), network=nn.Linear(2, 2))
-    assert _passes.makes_groups(cast(Replicas, replicas))
+    assert not _passes.goes_in_step(cast(Replicas, replicas))
 
 
 @mark.usefixtures("_all_are_large")
-def test_large_runs_without_groups_are_computed_together(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(_passes, "makes_groups", lambda replicas: False)
+def test_large_runs_that_go_in_step_are_computed_together(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(_passes, "goes_in_step", lambda replicas: True)
     assert passes_of(2).together
 
 
@@ -84,7 +84,7 @@ def test_large_runs_without_groups_are_computed_together(monkeypatch: MonkeyPatc
 def test_large_runs_that_cannot_be_batched_go_side_by_side_in_silence(
     monkeypatch: MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_passes, "makes_groups", lambda replicas: False)
+    monkeypatch.setattr(_passes, "goes_in_step", lambda replicas: True)
     monkeypatch.setattr(_passes.Passes, "_why_not_batched", lambda self, batch: "a reason")
     passes = passes_of(2, capture=True)
     assert not passes.together and passes.can_be_recorded

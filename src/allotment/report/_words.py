@@ -54,7 +54,7 @@ def section_words(part: Section) -> list[str]:
     said = [_structure(part, row, runs) for row, runs in part.rows if row.learnt and runs]
     for condition in part.conditions:
         said += _comparison(part, condition)
-    said += [_shortness(part, row, runs) for row, runs in part.rows]
+    said += [_other_length(part, row, runs) for row, runs in part.rows]
     said += relatedness_words(part) + trend_words(part)
     said += [_failures(row, runs) for row, runs in part.rows]
     missing = [row.name for row, runs in part.rows if not runs]
@@ -122,7 +122,7 @@ def _verdict(a: _Entry, b: _Entry) -> str:
     return "the two intervals overlap, so these runs do not settle the order"
 
 
-def _shortness(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> str:
+def _other_length(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> str:
     """Returns how the error of runs of other lengths than declared still changed, or nothing."""
     declared, change = part.expectation.rounds, late_change(runs).scaled(100)
     if are_as_declared(runs, declared) or not change.n:

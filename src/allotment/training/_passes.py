@@ -91,7 +91,7 @@ class Passes:
         n_operations = counter.get_total_flops()
         self.n_operations = n_operations * self._replicas.n_runs
         is_small = n_operations < LARGE
-        self.together = together and (is_small or not makes_groups(self._replicas))
+        self.together = together and (is_small or goes_in_step(self._replicas))
         if self.together:
             reason = self._why_not_batched(batch)
             self.together = not reason
@@ -200,14 +200,14 @@ class Passes:
         ]
 
 
-def makes_groups(replicas: Replicas) -> bool:
-    """Tells whether runs in one batch become groups of channels, unless all convolutions are ours.
+def goes_in_step(replicas: Replicas) -> bool:
+    """Tells whether large runs are batched all the same: on a GPU, if all convolutions are ours.
 
-    On a GPU ours are batched otherwise. Convolutions that are not modules are not seen.
+    Others would make each run a group of channels. Those that are not modules are not seen.
     """
     modules = replicas.network.modules()
     kinds = {type(module) for module in modules if isinstance(module, nn.modules.conv._ConvNd)}
-    return replicas.device.type != "cuda" or kinds != {SameConv2d}
+    return replicas.device.type == "cuda" and kinds == {SameConv2d}
 
 
 def _noise_dims(noise: Noise) -> Any:

@@ -135,9 +135,8 @@ def _normalise(
         pixels = start + tl.arange(0, BLOCK_P)
         values, inside, places = _images(x, n, pixels, channels, n_pixels, n_channels)
         values = tl.maximum(values * factor[None, :] + offset[None, :], 0.0)
-        tl.store(
-            _image(y, n, n_pixels, n_channels) + places, values.to(y.dtype.element_ty), mask=inside
-        )
+        values = values.to(y.dtype.element_ty)
+        tl.store(_image(y, n, n_pixels, n_channels) + places, values, mask=inside)
 
 
 @triton.jit
@@ -228,19 +227,20 @@ def _normalise_backward(
             dy, x, n, pixels, channels, n_pixels, n_channels, bias, scale, shift, mean, inverse
         )
         slopes = slopes * scale[None, :] - level[None, :] - normal * tilt[None, :]
-        image, slopes = _image(dx, n, n_pixels, n_channels), slopes * inverse[None, :]
-        tl.store(image + places, slopes.to(dx.dtype.element_ty), mask=inside)
+        slopes = (slopes * inverse[None, :]).to(dx.dtype.element_ty)
+        tl.store(_image(dx, n, n_pixels, n_channels) + places, slopes, mask=inside)
 
 
 def _tiles(n_images: int, n_pixels: int) -> tuple[int, int]:
     """Returns how many tiles an image has, and how many pixels a tile."""
     wanted = max(1, min(MOST_TILES, N_PROGRAMS // n_images))
-    tile = PIXELS_AT_ONCE * triton.cdiv(n_pixels, wanted * PIXELS_AT_ONCE)  # in whole steps
+    # Whole steps, so that no tile reads pixels of the next.
+    tile = PIXELS_AT_ONCE * triton.cdiv(n_pixels, wanted * PIXELS_AT_ONCE)
     return triton.cdiv(n_pixels, tile), tile
 
 
 def _blocks(n_channels: int) -> tuple[int, int, int]:
-    """Returns the warps of a program, how many pixels they hold in one row, and padded channels."""
+    """Returns a program's warps, the pixels they read at once by 8 channels, and its channels."""
     block = triton.next_power_of_2(n_channels)
     n_warps = 4 if block <= 64 else 8
     return n_warps, min(PIXELS_AT_ONCE, 32 * n_warps * 8 // block), block
