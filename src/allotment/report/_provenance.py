@@ -46,10 +46,14 @@ def are_as_declared(records: Sequence[RunRecord], declared: int | None) -> bool:
     return declared is None or all(record.outcome.rounds == declared for record in records)
 
 
+def lengths(records: Sequence[RunRecord]) -> str:
+    """Returns the numbers of rounds that runs had."""
+    return " or ".join(f"{n:,}" for n in sorted({record.outcome.rounds for record in records}))
+
+
 def rounds_in_words(records: Sequence[RunRecord], declared: int | None) -> str:
     """Returns how long runs were, and how long they should have been where that differs."""
-    lengths = sorted({record.outcome.rounds for record in records})
-    said = f"each of {' or '.join(f'{n:,}' for n in lengths)} rounds"
+    said = f"each of {lengths(records)} rounds"
     if are_as_declared(records, declared):
         return said
     return f"{said}, where the experiment has {declared:,}"

@@ -15,7 +15,7 @@ from allotment.analysis import (
 from allotment.records import RunRecord
 
 from ._expectation import Expectation, ExpectedRow
-from ._provenance import are_as_declared
+from ._provenance import are_as_declared, lengths
 from ._relatedness_words import relatedness_words
 from ._section import Section, has_many_tasks, section
 from ._tables import interval_text
@@ -124,18 +124,18 @@ def _verdict(a: _Entry, b: _Entry) -> str:
 
 def _other_length(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> str:
     """Returns how the error of runs of other lengths than declared still changed, or nothing."""
-    declared, change = part.expectation.rounds, late_change(runs).scaled(100)
-    if are_as_declared(runs, declared) or not change.n:
+    finished = [run for run in runs if run.finished]  # others are told of by themselves
+    declared, change = part.expectation.rounds, late_change(finished).scaled(100)
+    if are_as_declared(finished, declared) or not change.n:
         return ""
-    lengths = " or ".join(f"{n:,}" for n in sorted({run.outcome.rounds for run in runs}))
     n_digits, spread = 2, "one run, no spread"
     if change.n > 1:
         (low, high), n_digits = change.interval, n_decimals(change.half_width)
         spread = f"90 % interval {low:+.{n_digits}f} to {high:+.{n_digits}f}, n={change.n}"
     return (
-        f"{row.name} has {lengths} rounds in place of {declared:,}; from the third quarter of them "
-        f"to the last the validation error, mean over the looks in each, changed by "
-        f"{change.mean:+.{n_digits}f} percentage points ({spread})."
+        f"{row.name} has {lengths(finished)} rounds in place of {declared:,}; from the third "
+        f"quarter of them to the last the validation error, mean over the looks in each, changed "
+        f"by {change.mean:+.{n_digits}f} percentage points ({spread})."
     )
 
 
