@@ -3,7 +3,7 @@ from dataclasses import replace
 import numpy as np
 from pytest import approx, raises
 
-from allotment.analysis import accuracy_by_family, accuracy_by_task
+from allotment.analysis import accuracy_by_family, accuracy_by_group, accuracy_by_task
 from tests.records.made_up import a_record, accuracy_run, failed_run
 
 RUNS = [accuracy_run([0.9, 0.7, 0.5, 0.1], 0), accuracy_run([0.7, 0.7, 0.3, 0.1], 1)]
@@ -29,6 +29,20 @@ def test_families_may_be_scattered_or_unknown() -> None:
     scattered = accuracy_by_family([accuracy_run([0.9, 0.7, 0.5, 0.1], families=families)])
     assert {name: each.mean for name, each in scattered.items()} == approx({"x": 0.5, "y": 0.6})
     assert accuracy_by_family([accuracy_run([0.9, 0.7, 0.5, 0.1], families=())]) == {}
+
+
+def test_groups_of_tasks_are_named_freely() -> None:
+    found = accuracy_by_group(RUNS, {"ends": ["b2", "a1"], "one": ["b1"], "all": {"a1", "b1"}})
+    assert list(found) == ["ends", "one", "all"]
+    assert [each.mean for each in found.values()] == approx([0.45, 0.4, 0.6])
+    assert found["ends"].sd == approx(np.std([0.5, 0.4], ddof=1))
+    assert accuracy_by_group([failed_run()], {"one": ["b1"]}) == {}
+
+
+def test_a_group_has_tasks_and_only_those_of_the_records() -> None:
+    for members in (["a1", "z"], []):
+        with raises(ValueError, match=r"Groups should name tasks of the records. Found `'odd': "):
+            accuracy_by_group(RUNS, {"odd": members})
 
 
 def test_runs_without_accuracies_do_not_count() -> None:

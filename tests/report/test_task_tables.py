@@ -5,9 +5,9 @@ import numpy as np
 from allotment.report import ExpectedRow
 from allotment.report._section import section
 from allotment.report._section_tables import section_tables
-from allotment.report._task_tables import by_family, by_task
+from allotment.report._task_tables import by_family, by_group, by_task
 from tests.records.made_up import accuracy_run, an_evaluation
-from tests.report.suites import CLUSTER_TASKS, OMNIGLOT, alphabets_run, clusters_run
+from tests.report.suites import ALPHABETS, CLUSTER_TASKS, OMNIGLOT, alphabets_run, clusters_run
 from tests.report.test_relatedness import CLUSTERS
 
 CLUSTER_RUNS = [clusters_run(seed) for seed in range(3)]
@@ -40,6 +40,18 @@ def test_an_error_is_shown_as_one_and_methods_stand_beside_each_other() -> None:
     again = by_task(section(found, both))
     assert again is not None
     assert again.head == tasks.head  # nothing was run of it
+
+
+def test_groups_have_their_lines_where_an_experiment_names_some() -> None:
+    found = [alphabets_run(0), alphabets_run(0, method="shared_bottom")]
+    assert by_group(section(found, OMNIGLOT)) is None
+    apart = replace(OMNIGLOT, groups={"two": ALPHABETS[:2], "the rest": ALPHABETS[2:]})
+    groups = by_group(section(found, apart))
+    assert groups is not None
+    assert groups.head == ("Group", "Shared bottom", "Gumbel-Matrix")
+    assert [row[0] for row in groups.rows] == ["two", "the rest"]
+    assert {row[1:] for row in groups.rows} == {("7 (n=1, no spread)", "6.5 (n=1, no spread)")}
+    assert groups in section_tables(section(found, apart))
 
 
 def test_few_tasks_have_none() -> None:

@@ -7,7 +7,7 @@ import torch
 from pytest import MonkeyPatch, fixture, mark, raises
 
 from allotment.data import Array, DataError
-from allotment.tasks import Split, Task, omniglot
+from allotment.tasks import Split, Task, alphabets, omniglot
 from allotment.tasks._omniglot import ALPHABETS, LEAKING
 
 from .made_up import drawings, in_other_order
@@ -152,6 +152,7 @@ def test_the_other_alphabets_are_split_the_same_way_in_both(monkeypatch: MonkeyP
     for alphabet, ours, theirs in zip(ALPHABETS, clean, published, strict=True):
         same = all(pixels(ours, part) == pixels(theirs, part) for part in PARTS)
         assert same == (alphabet not in LEAKING)
+        assert ours.name in alphabets(leaking=not same)
 
 
 @mark.parametrize("name", ["", "leaky"])

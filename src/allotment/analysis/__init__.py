@@ -19,6 +19,7 @@ False
 """
 
 from ._by_task import accuracy_by_family as accuracy_by_family
+from ._by_task import accuracy_by_group as accuracy_by_group
 from ._by_task import accuracy_by_task as accuracy_by_task
 from ._chance import apartness as apartness
 from ._chance import chance_own_is_nearest as chance_own_is_nearest

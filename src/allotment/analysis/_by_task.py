@@ -1,6 +1,6 @@
 """How well each task, and each known family of tasks, does in several runs."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
@@ -31,14 +31,37 @@ def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     records name no families.
     """
     finished = [record for record in records if record.finished]
-    accuracies = _accuracies(finished)
-    if not len(accuracies) or not finished[0].header.families:
+    if not finished:
         return {}
-    families = finished[0].header.families
-    member = np.array(families)
+    tasks = list(zip(finished[0].header.task_names, finished[0].header.families, strict=False))
+    groups = {
+        family: [name for name, own in tasks if own == family]
+        for family in family_names(finished[0].header.families)
+    }
+    return accuracy_by_group(finished, groups)
+
+
+def accuracy_by_group(
+    records: Sequence[RunRecord], groups: Mapping[str, Collection[str]]
+) -> dict[str, Estimate]:
+    """Returns the mean test accuracy over the tasks of each group, given by name, over runs.
+
+    Tasks without an accuracy do not count. Empty where no run has test accuracies.
+    """
+    finished = [record for record in records if record.finished]
+    accuracies = _accuracies(finished)
+    if not len(accuracies):
+        return {}
+    names = finished[0].header.task_names
+    for group, members in groups.items():
+        if not members or not set(members) <= set(names):
+            raise ValueError(
+                f"Groups should name tasks of the records. Found `{group!r}: {list(members)}`, "
+                f"where the tasks are {list(names)}."
+            )
     return {
-        name: estimate(_mean_of_known(row) for row in accuracies[:, member == name])
-        for name in family_names(families)
+        group: estimate(map(_mean_of_known, accuracies[:, np.isin(names, list(members))]))
+        for group, members in groups.items()
     }
 
 

@@ -1,6 +1,6 @@
 """What the paper printed, as the report is told it."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
@@ -43,6 +43,7 @@ class Expectation:
     window: int = 100  # rounds that a loss curve is smoothed over
     shows_allocation: bool = True  # whether what the methods learnt to share is shown
     shown_task: str = ""  # whose gates are drawn over time; empty: the first task
+    groups: Mapping[str, Collection[str]] = field(default_factory=dict)  # of tasks, told apart
     baseline: str = ""  # the method that others are compared with; empty: with each other
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # what others published, by name
 

@@ -4,16 +4,17 @@ from ._differences import difference_table
 from ._relatedness import relatedness_tables
 from ._section import Section
 from ._tables import Table, section_table
-from ._task_tables import by_family, by_task
+from ._task_tables import by_family, by_group, by_task
 from ._usage import usage_tables
 
 
 def section_tables(part: Section) -> list[Table]:
-    """Returns the results, in all and by seed and family; then embeddings, components, tasks."""
+    """Returns the results, in all, by seed and by group; then embeddings, components, tasks."""
     tables = [
         section_table(part),
         difference_table(part),
         by_family(part),
+        by_group(part),
         *relatedness_tables(part),
         *usage_tables(part),
         by_task(part),

@@ -1,8 +1,14 @@
-"""How well each task does, and each family of tasks, the methods beside each other."""
+"""How well each task does, and each family or group of them, the methods beside each other."""
 
 from collections.abc import Callable, Sequence
 
-from allotment.analysis import Estimate, accuracy_by_family, accuracy_by_task, n_suites
+from allotment.analysis import (
+    Estimate,
+    accuracy_by_family,
+    accuracy_by_group,
+    accuracy_by_task,
+    n_suites,
+)
 from allotment.records import RunRecord
 
 from ._section import Section, has_many_tasks
@@ -12,6 +18,12 @@ from ._tables import NOTHING, Table
 def by_family(part: Section) -> Table | None:
     """Returns the accuracy, or the error, by family, where tasks are many."""
     return _table(part, "Family", accuracy_by_family)
+
+
+def by_group(part: Section) -> Table | None:
+    """Returns the accuracy, or the error, of groups of tasks that the experiment tells apart."""
+    groups = part.expectation.groups
+    return _table(part, "Group", lambda runs: accuracy_by_group(runs, groups)) if groups else None
 
 
 def by_task(part: Section) -> Table | None:

@@ -11,6 +11,7 @@ from ._digits import digits as digits
 from ._four_mnists import four_mnists as four_mnists
 from ._images import rotated as rotated
 from ._images import split_rows as split_rows
+from ._omniglot import alphabets as alphabets
 from ._omniglot import omniglot as omniglot
 from ._split import FreshSamples as FreshSamples
 from ._split import Split as Split

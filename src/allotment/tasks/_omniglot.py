@@ -70,9 +70,18 @@ def omniglot(folder: str | Path | None = None, *, split: str = "clean") -> list[
         train, validation, test = (
             Split(images, labels, torch.cat(rows)) for rows in zip(*parts, strict=True)
         )
-        return Task(alphabet.replace("_", " "), train, validation, test)
+        return Task(_task_name(alphabet), train, validation, test)
 
     return [task(alphabet) for alphabet in ALPHABETS]
+
+
+def alphabets(*, leaking: bool) -> tuple[str, ...]:
+    """Returns the names of the tasks that leak in the published split, or of those that do not."""
+    return tuple(_task_name(name) for name in ALPHABETS if (name in LEAKING) == leaking)
+
+
+def _task_name(alphabet: str) -> str:
+    return alphabet.replace("_", " ")
 
 
 def _characters(
