@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd import gradcheck
 from torch.func import vmap
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from allotment.network._fused import can_draw, mix, norm_relu, pool3x3
 from allotment.network._fused._available import can_fuse
@@ -34,12 +35,29 @@ def test_norm_relu_is_relu_of_group_norm(n_groups: int, n_channels: int, has_bia
     assert_close(found, expected)
 
 
-def test_norm_relu_of_short_numbers_takes_long_parameters_and_stays_short() -> None:
+class TypesOfNorms(TorchDispatchMode):
+    """Notes the types that torch's normalisations are given."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found: list[set[torch.dtype]] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is torch.ops.aten.native_group_norm.default:
+            self.found.append({part.dtype for part in args if isinstance(part, Tensor)})
+        return func(*args, **(kwargs or {}))
+
+
+@mark.parametrize("has_bias", [True, False])
+def test_norm_relu_of_short_numbers_takes_long_parameters_and_stays_short(has_bias: bool) -> None:
     x, bias, scale, shift = randn(2, 8, 5, 7).bfloat16(), *randn(3, 8).float()
-    found = norm_relu(x, bias, scale, shift, 4, 1e-6)
-    expected = norm_relu(x.double(), bias.double(), scale.double(), shift.double(), 4, 1e-6)
+    with TypesOfNorms() as types:
+        found = norm_relu(x, bias if has_bias else None, scale, shift, 4, 1e-6)
+    moved = x.double() + bias.double().view(-1, 1, 1) * has_bias
+    expected = norm_relu(moved, None, scale.double(), shift.double(), 4, 1e-6)
     assert found.dtype == torch.bfloat16
     assert_close(found.double(), expected, rtol=2**-7, atol=2**-7)  # two roundings to 8 bits
+    assert types.found == [{torch.float32}]  # a GPU refuses two types
 
 
 def test_norm_relu_takes_parameters_with_gaps_between_their_numbers() -> None:

@@ -23,9 +23,11 @@ def norm_relu(
     n, n_channels, *sides = x.shape
     moved = x if bias is None else x + bias.view(-1, 1, 1)
     # Not `F.group_norm`, which asks for a layout that `vmap` cannot tell. This one reads its
-    # arguments as if they had no gaps.
-    arguments = (moved.contiguous(), scale.contiguous(), shift.contiguous())
-    y = torch.native_group_norm(*arguments, n, n_channels, prod(sides), n_groups, epsilon)[0]
+    # arguments as if they had no gaps, and on a GPU as if they had one type.
+    dtype = torch.promote_types(moved.dtype, scale.dtype)
+    moved, scale, shift = (part.to(dtype).contiguous() for part in (moved, scale, shift))
+    sizes = n, n_channels, prod(sides)
+    y = torch.native_group_norm(moved, scale, shift, *sizes, n_groups, epsilon)[0]
     return F.relu(y.to(x.dtype))  # bias, scale and shift may be more precise than the images
 
 
