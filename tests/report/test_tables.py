@@ -4,7 +4,7 @@ from math import inf
 from pytest import mark
 
 from allotment.records import RunRecord
-from allotment.report import markdown_table, result_table, words
+from allotment.report import ExpectedRow, brief_table, markdown_table, result_table, words
 from allotment.report._provenance import provenance
 from allotment.report._section import section
 from tests.records.made_up import (
@@ -141,6 +141,20 @@ def test_conditions_have_a_column_and_unexpected_runs_a_row() -> None:
     table = result_table(found, TWO_PAIRS)
     assert table.head[0] == "Condition"
     assert [row[:2] for row in table.rows[3:]] == [("rho=0", "Gumbel-Matrix"), ("–", "my_own")]
+
+
+def test_a_terminal_shows_what_fits_it() -> None:
+    row = ExpectedRow(method="gumbel", label="Gumbel-Matrix", paper="6.5 ± 0.3 (validation 5.7)")
+    some = replace(row, condition="clean")
+    expectation = replace(MNIST, rows=(some,), elsewhere={"Single task": "39.19 ± 0.50"})
+    table = brief_table([], expectation)
+    assert table.head == ("Method", "Paper", "Ours: test accuracy, %", "Gates open")
+    assert table.rows == (("Gumbel-Matrix", "6.5 ± 0.3", "not run", "–"),)
+    both = brief_table([], replace(expectation, rows=(some, replace(row, condition="leaky"))))
+    assert both.head == ("Condition", *table.head)
+    assert [cells[0] for cells in both.rows] == ["clean", "leaky"]
+    assert brief_table([], replace(expectation, rows=(row,))) == table
+    assert "Paper" not in brief_table([], replace(MNIST, rows=(replace(row, paper=None),))).head
 
 
 def test_other_experiments_stay_out() -> None:

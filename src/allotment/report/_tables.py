@@ -1,7 +1,7 @@
 """The paper's value beside ours, with empty rows kept."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import inf
 
 from allotment.analysis import (
@@ -59,10 +59,20 @@ def section_table(part: Section) -> Table:
 
 
 def brief_table(records: Sequence[RunRecord], expectation: Expectation) -> Table:
-    """Returns the table with what fits a terminal: each method, its number, gates, structure."""
-    part = section(records, expectation)
+    """Returns the table with what fits a terminal: each method, its number, gates, structure.
+
+    What stands in brackets behind the paper's value, and what others published, is for the page.
+    """
+    rows = tuple(
+        replace(row, paper=row.paper and row.paper.split(" (")[0]) for row in expectation.rows
+    )
+    part = section(records, replace(expectation, rows=rows, elsewhere={}))
     has_paper = any(row.paper for row, _ in part.rows)
-    return short_table(part, (*(["Paper"] if has_paper else []), "Gates open", "Found"))
+    table = short_table(part, (*(["Paper"] if has_paper else []), "Gates open", "Found"))
+    has_one_condition = len({row.condition for row, _ in part.rows}) == 1
+    if table.head[:1] != ("Condition",) or not has_one_condition:
+        return table
+    return replace(table, head=table.head[1:], rows=tuple(row[1:] for row in table.rows))
 
 
 def short_table(part: Section, wanted: tuple[str, ...]) -> Table:
