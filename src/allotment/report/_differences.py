@@ -54,8 +54,8 @@ def _cells(part: Section, first: Row, second: Row) -> tuple[str, ...] | None:
     condition = f"{first[0].condition}: " if first[0].condition else ""
     return (
         f"{condition}{first[0].label} less {second[0].label}",
-        f"{factor * found.mean:+.{digits}f}",
-        f"{low:+.{digits}f} to {high:+.{digits}f}",
+        f"{factor * found.mean:+z.{digits}f}",
+        f"{low:+z.{digits}f} to {high:+z.{digits}f}",
         _p_text(found.t_p_value),
         _p_text(found.wilcoxon_p_value),
         str(found.n),

@@ -131,11 +131,11 @@ def _other_length(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> str
     n_digits, spread = 2, "one run, no spread"
     if change.n > 1:
         (low, high), n_digits = change.interval, n_decimals(change.half_width)
-        spread = f"90 % interval {low:+.{n_digits}f} to {high:+.{n_digits}f}, n={change.n}"
+        spread = f"90 % interval {low:+z.{n_digits}f} to {high:+z.{n_digits}f}, n={change.n}"
     return (
         f"{row.name} has {lengths(finished)} rounds in place of {declared:,}; from the third "
         f"quarter of them to the last the validation error, mean over the looks in each, changed "
-        f"by {change.mean:+.{n_digits}f} percentage points ({spread})."
+        f"by {change.mean:+z.{n_digits}f} percentage points ({spread})."
     )
 
 

@@ -62,9 +62,11 @@ class _Convolution(torch.autograd.Function):
         dx = _in_one([slopes[0] for slopes in found]) if of_images else None
         if not of_kernels:
             return dx, None, None, None
-        # As kernels lie, so that their gradient needs no copy into another layout.
-        as_they_lie = [slopes[-1].movedim(1, -1)[None] for slopes in found]
-        return dx, _in_one(as_they_lie).movedim(-1, 2), None, None
+        # As kernels lie, so that their gradient needs no copy into another layout; and flat, since
+        # torch puts tensors of five dimensions together one by one.
+        as_they_lie = [slopes[-1].movedim(1, -1) for slopes in found]
+        together = torch.stack([kernels.flatten() for kernels in as_they_lie])
+        return dx, together.view(-1, *as_they_lie[0].shape).movedim(-1, 2), None, None
 
     @staticmethod
     def vmap(

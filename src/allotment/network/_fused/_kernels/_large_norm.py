@@ -10,6 +10,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ._rows import read_row, rows_of
+
 PIXELS_AT_ONCE = 64
 MOST_TILES = 64  # of an image
 N_PROGRAMS = 1_024  # about so many fill the device
@@ -28,23 +30,6 @@ def _images(x, n, pixels, channels, n_pixels, n_channels):
     places = pixels[:, None] * n_channels + channels[None, :]
     values = tl.load(_image(x, n, n_pixels, n_channels) + places, mask=inside, other=0.0)
     return values.to(tl.float32), inside, places
-
-
-@triton.jit
-def _row(table, n, per_row, channels, n_channels):
-    """Returns the parameters of image ``n``, in float32."""
-    row = table + (n // per_row) * n_channels + channels
-    return tl.load(row, mask=channels < n_channels, other=0.0).to(tl.float32)
-
-
-@triton.jit
-def _bias_row(
-    table, n, per_row, channels, n_channels, HAS_BIAS: tl.constexpr, BLOCK_C: tl.constexpr
-):
-    """Returns the bias of image ``n``, or zeros."""
-    if HAS_BIAS:
-        return _row(table, n, per_row, channels, n_channels)
-    return tl.zeros([BLOCK_C], tl.float32)
 
 
 @triton.jit
@@ -80,13 +65,14 @@ def _image_sums(
 
 @triton.jit
 def _tile_sums(
-    x, biases, partial, per_row, n_pixels, tile, n_channels, HAS_BIAS: tl.constexpr,
+    x, biases, partial, bias_stride, per_row, n_pixels, tile, n_channels, HAS_BIAS: tl.constexpr,
     BLOCK_P: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes the sums of one tile of pixels of an image."""
     index, n = tl.program_id(0), tl.program_id(1)
     channels = tl.arange(0, BLOCK_C)
-    bias = _bias_row(biases, n, per_row, channels, n_channels, HAS_BIAS, BLOCK_C)
+    row, known = n // per_row, channels < n_channels
+    bias = read_row(biases, row, bias_stride, channels, known, HAS_BIAS)
     last = tl.minimum((index + 1) * tile, n_pixels)
     sums, squares = _image_sums(
         x, bias, n, index * tile, last, channels, n_pixels, n_channels, BLOCK_P, BLOCK_R, BLOCK_C
@@ -109,16 +95,17 @@ def _add_tiles(partial, n, channels, n_channels, BLOCK_T: tl.constexpr, BLOCK_C:
 
 @triton.jit
 def _normalise(
-    x, biases, scales, shifts, partial, y, statistics, per_row, n_pixels, tile, n_channels,
-    group_size, epsilon, HAS_BIAS: tl.constexpr,
+    x, biases, scales, shifts, partial, y, statistics, bias_stride, scale_stride, shift_stride,
+    per_row, n_pixels, tile, n_channels, group_size, epsilon, HAS_BIAS: tl.constexpr,
     BLOCK_T: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes a tile of the output and, once for each image, its statistics."""
     index, n = tl.program_id(0), tl.program_id(1)
     channels = tl.arange(0, BLOCK_C)
-    bias = _bias_row(biases, n, per_row, channels, n_channels, HAS_BIAS, BLOCK_C)
-    scale = _row(scales, n, per_row, channels, n_channels)
-    shift = _row(shifts, n, per_row, channels, n_channels)
+    row, known = n // per_row, channels < n_channels
+    bias = read_row(biases, row, bias_stride, channels, known, HAS_BIAS)
+    scale = read_row(scales, row, scale_stride, channels, known, True)
+    shift = read_row(shifts, row, shift_stride, channels, known, True)
     sums, squares = _add_tiles(partial, n, channels, n_channels, BLOCK_T, BLOCK_C)
     count = n_pixels * group_size
     mean = _over_groups(sums, channels, n_channels, group_size) / count
@@ -171,16 +158,17 @@ def _slope_sums(
 
 @triton.jit
 def _tile_slope_sums(
-    dy, x, biases, scales, shifts, statistics, partial, per_row, n_pixels, tile, n_channels,
+    dy, x, biases, scales, shifts, statistics, partial, bias_stride, scale_stride, shift_stride,
+    per_row, n_pixels, tile, n_channels,
     HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes the sums that the backward pass needs of one tile of pixels."""
     index, n = tl.program_id(0), tl.program_id(1)
     channels = tl.arange(0, BLOCK_C)
-    known = channels < n_channels
-    bias = _bias_row(biases, n, per_row, channels, n_channels, HAS_BIAS, BLOCK_C)
-    scale = _row(scales, n, per_row, channels, n_channels)
-    shift = _row(shifts, n, per_row, channels, n_channels)
+    row, known = n // per_row, channels < n_channels
+    bias = read_row(biases, row, bias_stride, channels, known, HAS_BIAS)
+    scale = read_row(scales, row, scale_stride, channels, known, True)
+    shift = read_row(shifts, row, shift_stride, channels, known, True)
     mean = tl.load(statistics + n * 3 * n_channels + channels, mask=known, other=0.0)
     inverse = tl.load(statistics + (n * 3 + 1) * n_channels + channels, mask=known, other=0.0)
     last = tl.minimum((index + 1) * tile, n_pixels)
@@ -195,17 +183,18 @@ def _tile_slope_sums(
 
 @triton.jit
 def _normalise_backward(
-    dy, x, biases, scales, shifts, statistics, partial, dx, slopes_of_rows, per_row, n_pixels,
-    tile, n_channels, group_size, HAS_BIAS: tl.constexpr,
+    dy, x, biases, scales, shifts, statistics, partial, dx, slopes_of_rows,
+    bias_stride, scale_stride, shift_stride, per_row, n_pixels, tile, n_channels, group_size,
+    HAS_BIAS: tl.constexpr,
     BLOCK_T: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes a tile of the input's gradient and, once for each image, the parameters' share."""
     index, n = tl.program_id(0), tl.program_id(1)
     channels = tl.arange(0, BLOCK_C)
-    known = channels < n_channels
-    bias = _bias_row(biases, n, per_row, channels, n_channels, HAS_BIAS, BLOCK_C)
-    scale = _row(scales, n, per_row, channels, n_channels)
-    shift = _row(shifts, n, per_row, channels, n_channels)
+    row, known = n // per_row, channels < n_channels
+    bias = read_row(biases, row, bias_stride, channels, known, HAS_BIAS)
+    scale = read_row(scales, row, scale_stride, channels, known, True)
+    shift = read_row(shifts, row, shift_stride, channels, known, True)
     mean = tl.load(statistics + n * 3 * n_channels + channels, mask=known, other=0.0)
     inverse = tl.load(statistics + (n * 3 + 1) * n_channels + channels, mask=known, other=0.0)
     total = tl.load(statistics + (n * 3 + 2) * n_channels + channels, mask=known, other=0.0)
@@ -255,15 +244,14 @@ def forward(
     n_tiles, tile = _tiles(n, n_pixels)
     y, statistics = torch.empty_like(x), x.new_empty(n, 3, n_channels, dtype=torch.float32)
     partial = x.new_empty(n, n_tiles, 2, n_channels, dtype=torch.float32)
-    bias = None if bias is None else bias.contiguous()
-    scale, shift = scale.contiguous(), shift.contiguous()
+    tables, strides = rows_of(bias, scale, shift)
     per_row, has_bias = n // len(scale), bias is not None
     _tile_sums[(n_tiles, n)](
-        x, bias, partial, per_row, n_pixels, tile, n_channels,
+        x, tables[0], partial, strides[0], per_row, n_pixels, tile, n_channels,
         has_bias, PIXELS_AT_ONCE, rows, block, num_warps=n_warps,
     )  # fmt: skip
     _normalise[(n_tiles, n)](
-        x, bias, scale, shift, partial, y, statistics, per_row, n_pixels, tile, n_channels,
+        x, *tables, partial, y, statistics, *strides, per_row, n_pixels, tile, n_channels,
         n_channels // n_groups, epsilon, has_bias, triton.next_power_of_2(n_tiles),
         PIXELS_AT_ONCE, block, num_warps=n_warps,
     )  # fmt: skip
@@ -285,15 +273,14 @@ def backward(
     n_tiles, tile = _tiles(n, n_pixels)
     dx, shares = torch.empty_like(x), torch.empty_like(statistics)
     partial = statistics.new_empty(n, n_tiles, 2, n_channels)
-    bias = None if bias is None else bias.contiguous()
-    scale, shift = scale.contiguous(), shift.contiguous()
+    tables, strides = rows_of(bias, scale, shift)
     per_row, has_bias = n // len(scale), bias is not None
     _tile_slope_sums[(n_tiles, n)](
-        dy, x, bias, scale, shift, statistics, partial, per_row, n_pixels, tile, n_channels,
+        dy, x, *tables, statistics, partial, *strides, per_row, n_pixels, tile, n_channels,
         has_bias, PIXELS_AT_ONCE, rows, block, num_warps=n_warps,
     )  # fmt: skip
     _normalise_backward[(n_tiles, n)](
-        dy, x, bias, scale, shift, statistics, partial, dx, shares, per_row, n_pixels, tile,
+        dy, x, *tables, statistics, partial, dx, shares, *strides, per_row, n_pixels, tile,
         n_channels, n_channels // n_groups, has_bias, triton.next_power_of_2(n_tiles),
         PIXELS_AT_ONCE, block, num_warps=n_warps,
     )  # fmt: skip

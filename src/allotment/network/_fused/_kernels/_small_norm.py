@@ -11,6 +11,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ._rows import read_row, rows_of
+
 MOST_NUMBERS = 16_384  # of a program, padded to powers of two
 MOST_CHANNELS = 16  # of a program, if its groups are smaller
 
@@ -27,11 +29,6 @@ def _part(n_pixels, n_channels, N_OWN: tl.constexpr, BLOCK_P: tl.constexpr, BLOC
     inside = (pixels < n_pixels)[:, None] & (inner < N_OWN)[None, :]
     places = pixels[:, None] * n_channels + channels[None, :]
     return n, n.to(tl.int64) * n_pixels * n_channels, channels, inner < N_OWN, places, inside
-
-
-@triton.jit
-def _row(table, row, stride, channels, known):
-    return tl.load(table + row * stride + channels, mask=known, other=0.0).to(tl.float32)
 
 
 @triton.jit
@@ -52,17 +49,16 @@ def _forward(
 ):  # fmt: skip
     """Writes some groups of one image, and their statistics."""
     n, start, channels, known, places, inside = _part(n_pixels, n_channels, N_OWN, BLOCK_P, BLOCK_C)
-    row = (n // per_row).to(tl.int64)
+    row = n // per_row
     values = tl.load(x + start + places, mask=inside, other=0.0).to(tl.float32)
-    if HAS_BIAS:
-        values += _row(biases, row, bias_stride, channels, known)[None, :]
+    values += read_row(biases, row, bias_stride, channels, known, HAS_BIAS)[None, :]
     sums = tl.sum(tl.where(inside, values, 0.0), axis=0)
     mean = _mean(sums, n_pixels, group_size, ONE_GROUP, BLOCK_C)
     values = tl.where(inside, values - mean[None, :], 0.0)
     squares = tl.sum(values * values, axis=0)
     inverse = tl.rsqrt(_mean(squares, n_pixels, group_size, ONE_GROUP, BLOCK_C) + epsilon)
-    scale = _row(scales, row, scale_stride, channels, known) * inverse
-    shift = _row(shifts, row, shift_stride, channels, known)
+    scale = read_row(scales, row, scale_stride, channels, known, True) * inverse
+    shift = read_row(shifts, row, shift_stride, channels, known, True)
     result = tl.maximum(values * scale[None, :] + shift[None, :], 0.0)
     tl.store(y + start + places, result.to(y.dtype.element_ty), mask=inside)
     place = statistics + n * 3 * n_channels + channels
@@ -78,14 +74,13 @@ def _backward(
 ):  # fmt: skip
     """Writes the gradient of some groups of one image, and its share of the parameters'."""
     n, start, channels, known, places, inside = _part(n_pixels, n_channels, N_OWN, BLOCK_P, BLOCK_C)
-    row = (n // per_row).to(tl.int64)
-    scale = _row(scales, row, scale_stride, channels, known)
-    shift = _row(shifts, row, shift_stride, channels, known)
+    row = n // per_row
+    scale = read_row(scales, row, scale_stride, channels, known, True)
+    shift = read_row(shifts, row, shift_stride, channels, known, True)
     mean = tl.load(statistics + n * 3 * n_channels + channels, mask=known, other=0.0)
     inverse = tl.load(statistics + (n * 3 + 1) * n_channels + channels, mask=known, other=0.0)
     values = tl.load(x + start + places, mask=inside, other=0.0).to(tl.float32)
-    if HAS_BIAS:
-        values += _row(biases, row, bias_stride, channels, known)[None, :]
+    values += read_row(biases, row, bias_stride, channels, known, HAS_BIAS)[None, :]
     normal = tl.where(inside, (values - mean[None, :]) * inverse[None, :], 0.0)
     slopes = tl.load(dy + start + places, mask=inside, other=0.0).to(tl.float32)
     slopes = tl.where(normal * scale[None, :] + shift[None, :] > 0.0, slopes, 0.0)
@@ -123,14 +118,6 @@ def is_small(x: Tensor, n_groups: int) -> bool:
     return pixels * channels <= MOST_NUMBERS
 
 
-def _tables(*tables: Tensor | None) -> tuple[list[Tensor | None], list[int]]:
-    """Returns tables whose rows have no gaps, and how far their rows are apart."""
-    found = [
-        table if table is None or table.stride(1) == 1 else table.contiguous() for table in tables
-    ]
-    return found, [0 if table is None else table.stride(0) for table in found]
-
-
 def forward(
     x: Tensor, bias: Tensor | None, scale: Tensor, shift: Tensor, n_groups: int, epsilon: float
 ) -> tuple[Tensor, Tensor]:
@@ -140,7 +127,7 @@ def forward(
     *blocks, n_warps = _blocks(x, n_own)
     y = torch.empty_like(x)
     statistics = x.new_empty(n, 3, n_channels, dtype=torch.float32)
-    tables, strides = _tables(bias, scale, shift)
+    tables, strides = rows_of(bias, scale, shift)
     _forward[(n_channels // n_own, n)](
         x, *tables, y, statistics, *strides, n // len(scale), height * width, n_channels,
         group_size, epsilon, n_own, bias is not None, n_own == group_size, *blocks,
@@ -163,7 +150,7 @@ def backward(
     n_own, group_size = _own_channels(x, n_groups), n_channels // n_groups
     *blocks, n_warps = _blocks(x, n_own)
     dx, shares = torch.empty_like(x), torch.empty_like(statistics)
-    tables, strides = _tables(bias, scale, shift)
+    tables, strides = rows_of(bias, scale, shift)
     _backward[(n_channels // n_own, n)](
         dy, x, *tables, statistics, dx, shares, *strides, n // len(scale), height * width,
         n_channels, group_size, n_own, bias is not None, n_own == group_size, *blocks,
