@@ -49,5 +49,6 @@ from ._reopening import rounds_of as rounds_of
 from ._values import environment_from as environment_from
 from ._writer import RunWriter as RunWriter
 from ._writer import check_new as check_new
+from ._writer import file_name as file_name
 from ._writer import open_runs as open_runs
 from ._writer import run_folder as run_folder

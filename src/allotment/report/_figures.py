@@ -18,7 +18,7 @@ from allotment.analysis import (
     measure,
     typical_run,
 )
-from allotment.records import RunRecord
+from allotment.records import RunRecord, file_name
 
 from ._drawing import png
 from ._error_curves import error_figure
@@ -157,4 +157,4 @@ def _gates_figure(part: Section, row: ExpectedRow, runs: Sequence[RunRecord]) ->
 def _stem(part: Section, row: ExpectedRow) -> str:
     """Returns how the names of a method's figures begin."""
     parts = (part.expectation.experiment, row.condition, row.method)
-    return "-".join(text.replace(" ", "_").replace("/", "_") for text in parts if text)
+    return "-".join(file_name(text) for text in parts if text)
