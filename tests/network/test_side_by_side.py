@@ -122,18 +122,41 @@ def test_streams_wait_for_what_came_before_and_are_waited_for(streams: list[Made
     assert all(main.seen[stream] == stream.n_calls for stream in used)
 
 
-def test_a_call_that_needs_no_more_than_one_stream_takes_no_more(
-    streams: list[MadeUpStream],
-) -> None:
+def streams_left(n_calls: int, undivided: list[int], n_free: int) -> list[int]:
+    """How many streams each call may divide among calls inside of it."""
     found: list[int] = []
 
     def asking() -> Tensor:
         found.append(len(_side_by_side._free.get()))
         return torch.ones(1)
 
+    token = _side_by_side._free.set(range(n_free))
     with cuda_streams():
-        side_by_side([asking, asking], [], n_alone=1)
-    assert found == [_side_by_side.MOST_STREAMS - 2, 0]
+        side_by_side([asking] * n_calls, [], undivided=undivided)
+    _side_by_side._free.reset(token)
+    return found
+
+
+@mark.parametrize(
+    ("n_calls", "undivided", "n_free", "left"),
+    [
+        (2, [1], 28, [26, 0]),
+        (2, [0], 28, [0, 26]),
+        (7, [1, 5, 6], 28, [6, 0, 5, 5, 5, 0, 0]),
+        (2, [0, 1], 28, [13, 13]),  # all alike: none leaves others more
+        (3, [2], 3, [0, 0, 0]),  # as many calls as streams
+        (3, [2], 2, [0, 0, 0]),
+        (3, [2], 0, [0, 0, 0]),
+    ],
+)
+def test_a_call_that_needs_no_more_than_one_stream_takes_no_more(
+    n_calls: int,
+    undivided: list[int],
+    n_free: int,
+    left: list[int],
+    streams: list[MadeUpStream],
+) -> None:
+    assert streams_left(n_calls, undivided, n_free) == left
 
 
 def test_where_streams_are_too_few_calls_take_turns(streams: list[MadeUpStream]) -> None:
@@ -150,24 +173,30 @@ def test_where_streams_are_too_few_calls_take_turns(streams: list[MadeUpStream])
     assert len(counts) == _side_by_side.MOST_STREAMS and max(counts) - min(counts) == 1
 
 
-def test_convolutions_of_runs_have_streams_in_both_passes(
-    streams: list[MadeUpStream], monkeypatch: MonkeyPatch
-) -> None:
-    used: list[MadeUpStream] = []
+@fixture
+def used(streams: list[MadeUpStream], monkeypatch: MonkeyPatch) -> list[MadeUpStream]:
+    """The streams that convolutions and their gradients were computed on."""
+    found: list[MadeUpStream] = []
 
     def on_stream(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        used.append(streams[-1])
+        found.append(streams[-1])
         return function(*args, **kwargs)
 
     monkeypatch.setattr(_conv_runs, "_is_on_gpu", lambda x: True)
     monkeypatch.setattr(torch.nn.functional, "conv2d", partial(on_stream, torch.conv2d))
-    monkeypatch.setattr(_conv_runs, "_slopes", partial(on_stream, _conv_runs._slopes))
+    monkeypatch.setattr(_conv_runs, "_slope", partial(on_stream, _conv_runs._slope))
+    return found
+
+
+def convolved(x: Tensor, weight: Tensor) -> Tensor:
+    return _conv_runs.many_channels(x, weight, None, (1, 1), (1, 1))
+
+
+def test_convolutions_of_runs_have_streams_in_both_passes(
+    streams: list[MadeUpStream], used: list[MadeUpStream]
+) -> None:
     x = torch.randn(3, 2, 20, 5, 5, requires_grad=True)
     weight = torch.randn(3, 4, 20, 3, 3, requires_grad=True)
-
-    def convolved(x: Tensor, weight: Tensor) -> Tensor:
-        return _conv_runs.many_channels(x, weight, None, (1, 1), (1, 1))
-
     with cuda_streams():
         y = vmap(convolved)(x, weight)
         assert len(set(used)) == 3 and streams[-1] not in used
@@ -177,6 +206,22 @@ def test_convolutions_of_runs_have_streams_in_both_passes(
     n_kept = len(in_capture)
     used.clear()
     torch.autograd.grad(y.sum(), (x, weight))  # outside, as in autograd's own thread
-    assert len(set(used)) == 3 and streams[-1] not in used
+    assert len(set(used)) == 6 and streams[-1] not in used  # of images and kernels, each run's
     later = {tensor.data_ptr() for tensor in in_capture[n_kept:]}
     assert {x.data_ptr(), weight.data_ptr()} <= later
+
+
+def test_gradients_of_a_lone_convolution_do_not_wait_for_each_other(
+    streams: list[MadeUpStream], used: list[MadeUpStream]
+) -> None:
+    x, weight = torch.randn(2, 20, 5, 5), torch.randn(4, 20, 3, 3)
+    leaves = (x.requires_grad_(), weight.requires_grad_())
+    expected = torch.autograd.grad(convolved(*leaves).sin().sum(), leaves)
+    used.clear()
+    with cuda_streams():
+        y = convolved(*leaves)
+        assert used == [streams[-1]]
+    used.clear()
+    found = torch.autograd.grad(y.sin().sum(), leaves)
+    assert len(set(used)) == 2 and streams[-1] not in used
+    assert_close(found, expected)

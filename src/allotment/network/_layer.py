@@ -143,14 +143,24 @@ class ModularLayer(nn.Module):
             partial(self._group_outputs, index, group, inputs[index], weights)
             for index, group in enumerate(self.groups)
         ]
-        outputs = side_by_side(calls, x if isinstance(x, Drawing) else [x])
+        shared = x if isinstance(x, Drawing) else [x]
+        outputs = side_by_side(calls, shared, undivided=self._single_operations())
         self.check_shapes([(group[0], y[0]) for group, y in zip(self.groups, outputs, strict=True)])
         return outputs
+
+    def _single_operations(self) -> list[int]:
+        """Returns the groups of components that have no parts, to be computed side by side."""
+        firsts = [self._module(index, group) for index, group in enumerate(self.groups)]
+        return [index for index, first in enumerate(firsts) if not any(first.children())]
+
+    def _module(self, index: int, group: list[int]) -> nn.Module:
+        """Returns the first of a group of components, or all of them packed as one."""
+        return self.components[index if self.is_packed else group[0]]
 
     def _group_outputs(
         self, index: int, group: list[int], x: Tensor | Drawing, weights: Tensor
     ) -> Tensor:
-        module = self.components[index if self.is_packed else group[0]]
+        module = self._module(index, group)
         if len(group) == 1:  # as is every component with buffers
             return _output(module, x, weights[group[0]]).unsqueeze(0)
         if self.is_packed:

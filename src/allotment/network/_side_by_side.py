@@ -4,7 +4,7 @@ A small operation leaves most of a GPU idle. In a captured graph, computations t
 each other share the device; outside of a capture the host is too slow for that to help.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -42,6 +42,11 @@ def cuda_streams() -> Iterator[None]:
         _read_elsewhere.reset(token)
 
 
+def has_streams() -> bool:
+    """Tells whether calls would have streams of their own."""
+    return _read_elsewhere.get() is not None
+
+
 def keep_for_capture(tensors: Iterable[Tensor]) -> None:
     """Keeps tensors until a capture with streams is over; does nothing outside of one.
 
@@ -53,16 +58,19 @@ def keep_for_capture(tensors: Iterable[Tensor]) -> None:
 
 
 def side_by_side(
-    calls: Sequence[Callable[[], Result]], shared: Sequence[Tensor], *, n_alone: int = 0
+    calls: Sequence[Callable[[], Result]],
+    shared: Sequence[Tensor],
+    *,
+    undivided: Collection[int] = (),
 ) -> list[Result]:
     """Returns what each call returns; within `cuda_streams` they have streams of their own.
 
     ``shared`` are the tensors that the calls read and that do not outlive them. Calls inside calls
-    divide the streams among them; where too few are left, several take turns on one. Of the last
-    ``n_alone`` calls each has one stream only, and leaves the others more.
+    divide the streams among them; where too few are left, several take turns on one. The calls at
+    ``undivided`` places have one stream each, and leave the others more.
     """
     kept = _read_elsewhere.get()
-    shares = _shares(_free.get(), len(calls), n_alone)
+    shares = _shares(_free.get(), len(calls), undivided)
     if len(set(shares)) < 2 or kept is None:
         return [call() for call in calls]
     main = torch.cuda.current_stream()
@@ -83,14 +91,17 @@ def side_by_side(
     return results
 
 
-def _shares(free: range, n: int, n_alone: int) -> list[range]:
+def _shares(free: range, n: int, undivided: Collection[int]) -> list[range]:
     """Returns the streams of each of ``n`` calls; none where there are too few to begin with."""
-    divided = free[: max(0, len(free) - n_alone)]
-    n_shares = min(n - n_alone, len(divided))
-    if n_shares == 0:
+    if not free:
         return []
-    shares = [divided[index % n_shares :: n_shares] for index in range(n - n_alone)]
-    return shares + [free[number : number + 1] for number in range(len(divided), len(free))]
+    if len(free) <= n or len(undivided) == n:
+        undivided = ()
+    n_divided = len(free) - len(undivided)
+    n_shares = min(n - len(undivided), n_divided)
+    shares = (free[index % n_shares : n_divided : n_shares] for index in range(n - len(undivided)))
+    single = (free[number : number + 1] for number in range(n_divided, len(free)))
+    return [next(single if place in undivided else shares) for place in range(n)]
 
 
 def _tensors(results: Sequence[Tensor | tuple[Tensor, ...]]) -> Iterator[Tensor]:

@@ -176,7 +176,7 @@ class Passes:
         if not self.together and self._replicas.n_runs > 1:
             return loss(), penalty()  # the runs have the streams, and need them for their branches
         # Penalties are many small operations that need nothing of the pass.
-        both = side_by_side([loss, penalty], [], n_alone=1)
+        both = side_by_side([loss, penalty], [], undivided=[1])
         return both[0], both[1]
 
     def _apart(self, learnt: Sequence[Tensor], batch: Batch) -> list[tuple[Any, ...]]:

@@ -1,4 +1,7 @@
-"""Convolutions of many channels, by the library that torch calls, with one for each run."""
+"""Convolutions of many channels by the library that torch calls, one for each run.
+
+On the way back, gradients of images do not wait for those of kernels, which nothing else needs.
+"""
 
 from contextvars import copy_context
 from functools import partial
@@ -8,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from .._side_by_side import side_by_side
+from .._side_by_side import has_streams, side_by_side
 from ._available import are_of_one_type
 from ._folding import fold_with_kernels, is_batched, unfold
 
@@ -23,7 +26,8 @@ def many_channels(
     Where kernels are batched over runs, torch's own would make each run a group of channels of one
     convolution, on a GPU between copies into other layouts. Here each has a convolution to itself.
     """
-    if not (_is_on_gpu(x) and is_batched(weight) and x.ndim == 4 and are_of_one_type(x, weight)):
+    gains = is_batched(weight) or has_streams()
+    if not (_is_on_gpu(x) and gains and x.ndim == 4 and are_of_one_type(x, weight)):
         return F.conv2d(x, weight, bias, stride, padding)
     y: Tensor = _Convolution.apply(x, weight.unsqueeze(0), stride, padding)  # type: ignore[no-untyped-call]
     return y if bias is None else y + bias.view(-1, 1, 1)
@@ -54,19 +58,17 @@ class _Convolution(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (x, weight), dy = ctx.saved_tensors, gradients[0]
-        of_images, of_kernels = ctx.needs_input_grad[:2]
-        how = {"stride": ctx.stride, "padding": ctx.padding, "wanted": (of_images, of_kernels)}
-        rows = zip(_by_row(dy, len(weight)), _by_row(x, len(weight)), weight.unbind(0), strict=True)
-        calls = [partial(_slopes, *row, **how) for row in rows]
-        found = ctx.streams.copy().run(side_by_side, calls, [x, weight, dy])
-        dx = _in_one([slopes[0] for slopes in found]) if of_images else None
-        if not of_kernels:
-            return dx, None, None, None
-        # As kernels lie, so that their gradient needs no copy into another layout; and flat, since
-        # torch puts tensors of five dimensions together one by one.
-        as_they_lie = [slopes[-1].movedim(1, -1) for slopes in found]
-        together = torch.stack([kernels.flatten() for kernels in as_they_lie])
-        return dx, together.view(-1, *as_they_lie[0].shape).movedim(-1, 2), None, None
+        wants_images, wants_kernels = ctx.needs_input_grad[:2]
+        slope = partial(_slope, stride=ctx.stride, padding=ctx.padding)
+        parts = (_by_row(dy, len(weight)), _by_row(x, len(weight)), weight.unbind(0))
+        rows = list(zip(*parts, strict=True))
+        of_images = [partial(slope, *row, of_images=True) for row in rows if wants_images]
+        of_kernels = [partial(slope, *row, of_images=False) for row in rows if wants_kernels]
+        found = ctx.streams.copy().run(side_by_side, of_images + of_kernels, [x, weight, dy])
+        dx = _in_one(found[: len(of_images)]) if wants_images else None
+        # As kernels lie, so that their gradient needs no copy into another layout.
+        as_they_lie = [kernels.movedim(1, -1) for kernels in found[len(of_images) :]]
+        return dx, _stacked(as_they_lie).movedim(-1, 2) if wants_kernels else None, None, None
 
     @staticmethod
     def vmap(
@@ -87,17 +89,23 @@ def _in_one(parts: list[Tensor]) -> Tensor:
     return parts[0] if len(parts) == 1 else torch.cat(parts)
 
 
-def _slopes(
-    dy: Tensor,
-    x: Tensor,
-    weight: Tensor,
-    *,
-    stride: Pair,
-    padding: Pair,
-    wanted: tuple[bool, bool],
-) -> tuple[Tensor, ...]:
-    """Returns the gradients of images and of kernels, of which some are wanted."""
+def _stacked(parts: list[Tensor]) -> Tensor:
+    """Returns tensors one behind another in a new dimension.
+
+    Flat on the way, since torch copies those of five dimensions one by one.
+    """
+    if len(parts) == 1:
+        return parts[0].unsqueeze(0)
+    return torch.stack([part.flatten() for part in parts]).view(-1, *parts[0].shape)
+
+
+def _slope(
+    dy: Tensor, x: Tensor, weight: Tensor, *, stride: Pair, padding: Pair, of_images: bool
+) -> Tensor:
+    """Returns the gradient of images, or of kernels."""
+    wanted = (of_images, not of_images, False)
     found = torch.ops.aten.convolution_backward(
-        dy, x, weight, None, stride, padding, (1, 1), False, (0, 0), 1, (*wanted, False)
+        dy, x, weight, None, stride, padding, (1, 1), False, (0, 0), 1, wanted
     )
-    return tuple(slopes for slopes, is_wanted in zip(found, wanted, strict=False) if is_wanted)
+    slope: Tensor = found[0 if of_images else 1]
+    return slope
