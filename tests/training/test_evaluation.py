@@ -2,17 +2,18 @@
 
 from copy import deepcopy
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.testing import assert_allclose
-from pytest import mark
+from pytest import MonkeyPatch, mark
 from torch import nn
 
 from allotment._progress import Evaluation, Outcome
 from allotment.network import GumbelMatrix, MultiTaskNetwork
 from allotment.tasks import Split, Task
-from allotment.training import Run
+from allotment.training import Run, _evaluation
 
 from .toy import (
     N_INPUTS,
@@ -91,6 +92,28 @@ def test_many_examples_are_looked_at_in_parts_of_unequal_size() -> None:
     runs = [a_classifier(seed, tasks) for seed in range(2)]
     for run, outcome in zip(runs, outcomes_of(runs), strict=True):
         assert_equal(outcome.test, by_hand(run, outcome, "test"))
+
+
+@mark.parametrize("n_runs", [1, 2])
+def test_batches_of_one_length_count_no_example_twice(
+    n_runs: int, monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_evaluation, "ONE_LENGTH", {"cpu": True})
+    monkeypatch.setattr(_evaluation, "EXAMPLES_AT_ONCE", {"cpu": 70 * n_runs})
+    lengths: list[int] = []
+
+    def noting(*arguments: Any) -> Any:
+        for x, y in batches(*arguments):
+            lengths.append(len(x))
+            yield x, y
+
+    batches = _evaluation._batches
+    monkeypatch.setattr(_evaluation, "_batches", noting)
+    tasks = [classes(*WIDTHS, n_held_out=n)[i] for i, n in enumerate((5, 100, 70))]
+    runs = [a_classifier(seed, tasks) for seed in range(n_runs)]
+    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+        assert_equal(outcome.test, by_hand(run, outcome, "test"))
+    assert set(lengths) == {70}
 
 
 @mark.parametrize("n_runs", [1, 2])
