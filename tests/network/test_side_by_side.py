@@ -225,3 +225,12 @@ def test_gradients_of_a_lone_convolution_do_not_wait_for_each_other(
     found = torch.autograd.grad(y.sin().sum(), leaves)
     assert len(set(used)) == 2 and streams[-1] not in used
     assert_close(found, expected)
+
+
+def test_convolutions_of_the_batches_of_all_tasks_are_torchs_own(used: list[MadeUpStream]) -> None:
+    x, weight = torch.randn(3, 2, 20, 5, 5), torch.randn(4, 20, 3, 3, requires_grad=True)
+    with cuda_streams():
+        y = vmap(convolved, in_dims=(0, None))(x, weight)
+    assert len(used) == 1
+    torch.autograd.grad(y.sum(), weight)
+    assert len(used) == 1
