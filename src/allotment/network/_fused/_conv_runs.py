@@ -26,7 +26,7 @@ def many_channels(
     Where kernels are batched over runs, torch's own would make each run a group of channels of one
     convolution, on a GPU between copies into other layouts. Here each has a convolution to itself.
     """
-    # A lone run's gains where it leaves a device idle, and not from the batches of all tasks at once.
+    # A lone run gains where it leaves the device idle; the batches of all tasks at once do not.
     gains = is_batched(weight) or (has_streams() and not is_batched(x))
     if not (_is_on_gpu(x) and gains and x.ndim == 4 and are_of_one_type(x, weight)):
         return F.conv2d(x, weight, bias, stride, padding)
