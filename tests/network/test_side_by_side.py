@@ -205,10 +205,11 @@ def test_convolutions_of_runs_have_streams_in_both_passes(
     assert in_capture is not None
     n_kept = len(in_capture)
     used.clear()
-    torch.autograd.grad(y.sum(), (x, weight))  # outside, as in autograd's own thread
+    upstream = torch.randn_like(y)
+    torch.autograd.grad(y, (x, weight), upstream)  # outside, as in autograd's own thread
     assert len(set(used)) == 6 and streams[-1] not in used  # of images and kernels, each run's
     later = {tensor.data_ptr() for tensor in in_capture[n_kept:]}
-    assert {x.data_ptr(), weight.data_ptr()} <= later
+    assert {x.data_ptr(), weight.data_ptr(), upstream.data_ptr()} <= later
 
 
 def test_gradients_of_a_lone_convolution_do_not_wait_for_each_other(

@@ -42,3 +42,16 @@ def test_where_there_is_a_baseline_each_method_is_compared_with_it_alone() -> No
 def test_one_seed_gives_no_comparison() -> None:
     found = [*runs("gumbel", [0.5]), *runs("no_sharing", [1.0])]
     assert difference_table(section(found, TWO_PAIRS)) is None
+
+
+def test_nothing_has_no_sign() -> None:
+    # By hand: differences -0.3 and 0.28, so that the half-width is 6.313752 * 0.29.
+    found = [*runs("gumbel", [0.5, 1.28]), *runs("no_sharing", [0.8, 1.0])]
+    table = difference_table(section(found, TWO_PAIRS))
+    assert table is not None
+    assert table.rows[0][1] == "+0.0" and table.rows[0][2] == "-1.8 to +1.8"
+    # Differences -0.54 and -0.74: 6.313752 * 0.1 to either side of -0.64 ends at -0.009.
+    found = [*runs("gumbel", [1.0, 1.0]), *runs("no_sharing", [1.54, 1.74])]
+    table = difference_table(section(found, TWO_PAIRS))
+    assert table is not None
+    assert table.rows[0][2] == "-1.3 to +0.0"

@@ -3,19 +3,19 @@
 from collections.abc import Callable
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import cast
+from typing import Any, cast
 
 import torch
 from pytest import MonkeyPatch, fixture, mark
 from torch import nn
 
-from allotment.network import SameConv2d
+from allotment.network import SameConv2d, side_by_side
 from allotment.training import Run, _passes
 from allotment.training._program import Program
 from allotment.training._replicas import Replicas
 
 from .test_program import RUNS, assert_trained_plainly, of_pictures
-from .toy import outcomes_of
+from .toy import SETTINGS, a_run, outcomes_of
 
 
 @fixture
@@ -47,6 +47,19 @@ def passes_of(n_runs: int, *, capture: bool = False) -> _passes.Passes:
 def test_large_runs_are_computed_apart_in_silence_and_recorded_all_the_same() -> None:
     passes = passes_of(2, capture=True)
     assert not passes.together and passes.can_be_recorded
+
+
+def test_penalties_leave_the_streams_to_the_pass(monkeypatch: MonkeyPatch) -> None:
+    found: list[tuple[str, bool]] = []
+
+    def noting(calls: Any, shared: Any, *, undivided: Any = ()) -> Any:
+        names = [getattr(call, "__name__", "all of a run") for call in calls]
+        found.extend((name, place in undivided) for place, name in enumerate(names))
+        return side_by_side(calls, shared, undivided=undivided)
+
+    monkeypatch.setattr(_passes, "side_by_side", noting)
+    outcomes_of([a_run(settings=replace(SETTINGS, budget=0.5))])
+    assert set(found) == {("all of a run", False), ("loss", False), ("penalty", True)}
 
 
 def test_a_network_is_large_by_the_operations_of_one_run(monkeypatch: MonkeyPatch) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.testing import assert_allclose
-from pytest import MonkeyPatch, mark
+from pytest import MonkeyPatch, fixture, mark
 from torch import nn
 
 from allotment._progress import Evaluation, Outcome
@@ -94,26 +94,48 @@ def test_many_examples_are_looked_at_in_parts_of_unequal_size() -> None:
         assert_equal(outcome.test, by_hand(run, outcome, "test"))
 
 
-@mark.parametrize("n_runs", [1, 2])
-def test_batches_of_one_length_count_no_example_twice(
-    n_runs: int, monkeypatch: MonkeyPatch
-) -> None:
-    monkeypatch.setattr(_evaluation, "ONE_LENGTH", {"cpu": True})
-    monkeypatch.setattr(_evaluation, "EXAMPLES_AT_ONCE", {"cpu": 70 * n_runs})
-    lengths: list[int] = []
+@fixture
+def lengths(monkeypatch: MonkeyPatch) -> list[int]:
+    """How many examples each batch has, where they are filled up as on a GPU."""
+    assert _evaluation.FILLED_UP == {"cpu": False, "cuda": True}
+    monkeypatch.setattr(_evaluation, "FILLED_UP", {"cpu": True})
+    found: list[int] = []
+    batches = _evaluation._batches
 
     def noting(*arguments: Any) -> Any:
         for x, y in batches(*arguments):
-            lengths.append(len(x))
+            found.append(len(x))
             yield x, y
 
-    batches = _evaluation._batches
     monkeypatch.setattr(_evaluation, "_batches", noting)
-    tasks = [classes(*WIDTHS, n_held_out=n)[i] for i, n in enumerate((5, 100, 70))]
+    return found
+
+
+@mark.parametrize("n_runs", [1, 2])
+def test_batches_are_filled_up_to_few_lengths_and_no_example_counts_twice(
+    n_runs: int, lengths: list[int], monkeypatch: MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_evaluation, "EXAMPLES_AT_ONCE", {"cpu": 70 * n_runs})
+    tasks = [classes(*WIDTHS, n_held_out=n)[i] for i, n in enumerate((5, 103, 64))]
     runs = [a_classifier(seed, tasks) for seed in range(n_runs)]
     for run, outcome in zip(runs, outcomes_of(runs), strict=True):
         assert_equal(outcome.test, by_hand(run, outcome, "test"))
-    assert set(lengths) == {70}
+    assert set(lengths) == {8, 70, 64}  # of 103, 70 and 33
+
+
+def test_examples_that_are_compared_with_each_other_are_left_as_they_are(
+    lengths: list[int],
+) -> None:
+    def build() -> MultiTaskNetwork:
+        network = two_heads()
+        network.stem = nn.Sequential(nn.BatchNorm1d(N_INPUTS, track_running_stats=False))
+        return network
+
+    tasks = [classes(3, 3, n_held_out=5)[0], classes(3, 3, n_held_out=9)[1]]
+    run = a_run(tasks=tasks, build=build)
+    (outcome,) = outcomes_of([run])
+    assert_equal(outcome.test, by_hand(run, outcome, "test"))
+    assert set(lengths) == {5, 9}
 
 
 @mark.parametrize("n_runs", [1, 2])

@@ -50,9 +50,7 @@ class Experiment:
     shows: str = "measure"  # "error": the report shows 1 less the accuracy
     shows_allocation: bool = True  # whether the report shows what is shared, or accuracy alone
     shown_task: str = ""  # whose gates the report draws over time; empty: the first task
-    groups: Mapping[str, tuple[str, ...]] = field(
-        default_factory=dict
-    )  # that the report tells apart
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # told apart in the report
     structure: str = "the families of tasks"
     n_last_rounds: int = 300
 

@@ -21,6 +21,11 @@ from .allocation import Allocation
 TAKE_DRAWINGS = (ConvNormReLU, SameConv2d, SameMaxPool2d, SameAvgPool2d)
 
 
+def _has_parts(module: nn.Module) -> bool:
+    """Tells whether a module has others inside, or parameters, which several runs have each."""
+    return any(True for _ in module.children()) or any(True for _ in module.parameters())
+
+
 def _names(components: Sequence[nn.Module]) -> list[str]:
     """Returns the components' classes, with their places where one class stands in several."""
     classes = [type(component).__name__.lower() for component in components]
@@ -149,9 +154,9 @@ class ModularLayer(nn.Module):
         return outputs
 
     def _single_operations(self) -> list[int]:
-        """Returns the groups of components that have no parts, to be computed side by side."""
+        """Returns the groups whose components have nothing inside that streams could share."""
         firsts = [self._module(index, group) for index, group in enumerate(self.groups)]
-        return [index for index, first in enumerate(firsts) if not any(first.children())]
+        return [index for index, first in enumerate(firsts) if not _has_parts(first)]
 
     def _module(self, index: int, group: list[int]) -> nn.Module:
         """Returns the first of a group of components, or all of them packed as one."""

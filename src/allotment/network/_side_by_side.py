@@ -43,8 +43,8 @@ def cuda_streams() -> Iterator[None]:
 
 
 def has_streams() -> bool:
-    """Tells whether calls would have streams of their own."""
-    return _read_elsewhere.get() is not None
+    """Tells whether two calls would have streams of their own."""
+    return _read_elsewhere.get() is not None and len(_free.get()) > 1
 
 
 def keep_for_capture(tensors: Iterable[Tensor]) -> None:
@@ -67,7 +67,8 @@ def side_by_side(
 
     ``shared`` are the tensors that the calls read and that do not outlive them. Calls inside calls
     divide the streams among them; where too few are left, several take turns on one. The calls at
-    ``undivided`` places have one stream each, and leave the others more.
+    ``undivided`` places have one stream each, and leave the others more, if there are any others
+    and more streams than calls.
     """
     kept = _read_elsewhere.get()
     shares = _shares(_free.get(), len(calls), undivided)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from .._progress import Evaluation
@@ -14,8 +14,8 @@ from ._replicas import Replicas
 from ._run import Run
 
 EXAMPLES_AT_ONCE = {"cpu": 2_048, "cuda": 32_768}  # over all runs
-# Whether batches are filled up to one length: the libraries of a GPU prepare for each new one.
-ONE_LENGTH = {"cpu": False, "cuda": True}
+# Whether batches are filled up, to have few lengths: the libraries of a GPU prepare for each.
+FILLED_UP = {"cpu": False, "cuda": True}
 
 
 @torch.no_grad()
@@ -35,15 +35,15 @@ def _evaluations(
 ) -> list[Evaluation]:
     replicas.network.eval()
     shared = together and all(run.tasks is runs[0].tasks for run in runs)
-    state, size = replicas.state(), _batch_size(runs, replicas, split)
+    state = replicas.state()
     columns = []  # one for each task, [2, R]: mean loss, accuracy
     for t in range(len(runs[0].tasks)):
         if shared:
-            columns.append(_scores(replicas, state, t, runs[0].tasks[t], split, size, True))
+            columns.append(_scores(replicas, state, t, runs[0].tasks[t], split, together=True))
             continue
         rows = [{name: value[r] for name, value in state.items()} for r in range(len(runs))]
         scores = [
-            _scores(replicas, row, t, run.tasks[t], split, size, False)
+            _scores(replicas, row, t, run.tasks[t], split, together=False)
             for row, run in zip(rows, runs, strict=True)
         ]
         columns.append(torch.cat(scores, dim=1))
@@ -57,19 +57,13 @@ def _evaluations(
 
 
 def _scores(
-    replicas: Replicas,
-    state: dict[str, Tensor],
-    index: int,
-    task: Task,
-    split: str,
-    size: int,
-    together: bool,
+    replicas: Replicas, state: dict[str, Tensor], index: int, task: Task, split: str, together: bool
 ) -> Tensor:
     """Returns mean loss and accuracy, NaN in a regression, of one task, ``[2, R]``."""
     examples = task.split(split)
     assert examples is not None
     total = torch.zeros(2, replicas.n_runs if together else 1, device=replicas.device)
-    for x, y in _batches(examples, replicas, size):
+    for x, y in _batches(examples, replicas):
 
         def one(state: dict[str, Tensor], x: Tensor = x, y: Tensor = y) -> Tensor:
             outputs = widened(functional_call(replicas.network, state, (x, index)))[: len(y)]
@@ -83,21 +77,22 @@ def _scores(
     return total / len(examples)
 
 
-def _batch_size(runs: Sequence[Run], replicas: Replicas, split: str) -> int:
-    """Returns how many examples are looked at together: all of a task's, up to a limit."""
-    most = max(64, EXAMPLES_AT_ONCE[replicas.device.type] // replicas.n_runs)
-    splits = [task.split(split) for run in runs for task in run.tasks]
-    return min(most, max(len(examples) for examples in splits if examples is not None))
-
-
-def _batches(split: Split, replicas: Replicas, size: int) -> Iterator[tuple[Tensor, Tensor]]:
+def _batches(split: Split, replicas: Replicas) -> Iterator[tuple[Tensor, Tensor]]:
     """Yields inputs and targets; behind the last inputs there may be some without a target."""
+    size = max(64, EXAMPLES_AT_ONCE[replicas.device.type] // replicas.n_runs)
+    fills = FILLED_UP[replicas.device.type] and not _compares_examples(replicas.network)
     rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
     for part in rows.split(size):
-        n_missing = size - len(part) if ONE_LENGTH[replicas.device.type] else 0
-        filled = torch.cat([part, part[:1].expand(n_missing)])
+        length = min(size, 2 ** (len(part) - 1).bit_length()) if fills else len(part)
+        filled = torch.cat([part, part[:1].expand(length - len(part))])
         found = split.inputs[filled].to(replicas.device)
         x = as_seen(found, split.view, split.scale, as_ink=replicas.network.takes_ink)
         y = split.targets[part].to(replicas.device)
         x = rounded(x, replicas.precision)
         yield x, y if y.is_floating_point() else y.long()
+
+
+def _compares_examples(network: nn.Module) -> bool:
+    """Tells whether outputs depend on the rest of the batch, in torch's own modules at least."""
+    norms = [m for m in network.modules() if isinstance(m, nn.modules.batchnorm._NormBase)]
+    return any(norm.running_mean is None for norm in norms)

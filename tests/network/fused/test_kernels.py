@@ -54,6 +54,22 @@ def test_norm_relu(
     assert_same(away_from_the_kink(normed, arguments), arguments)
 
 
+@mark.parametrize("size", [(5, 7), (75, 61)], ids=["small", "large"])
+def test_norm_relu_takes_rows_where_they_lie(
+    size: tuple[int, int], dtype: torch.dtype, assert_same: BothWays
+) -> None:
+    x, bias, scale, shift = norm_arguments((3, 2, 8, *size), dtype)
+    others = torch.full((3, 5), 9.0)  # of another layer
+    tables = [torch.cat([bias, others], 1), torch.cat([others[:, :3], scale, others], 1), shift.T]
+
+    def over_runs(x: Tensor, biases: Tensor, scales: Tensor, shifts: Tensor) -> Tensor:
+        y: Tensor = vmap(normed)(x, biases[:, :8], scales[:, 3:11], shifts.T)
+        return y
+
+    arguments = [x, *tables]
+    assert_same(away_from_the_kink(over_runs, arguments), arguments)
+
+
 def test_norm_relu_of_no_images(choose: Callable[[bool], None]) -> None:
     choose(True)
     x, *rows = [t.to(DEVICE).requires_grad_() for t in norm_arguments((0, 8, 4, 4), torch.float32)]

@@ -60,6 +60,12 @@ def test_norm_relu_of_short_numbers_takes_long_parameters_and_stays_short(has_bi
     assert types.found == [{torch.float32}]  # a GPU refuses two types
 
 
+def test_norm_relu_of_long_numbers_stays_long() -> None:
+    x, scale, shift = randn(2, 8, 5, 7), *randn(2, 8).float()
+    expected = norm_relu(x, None, scale.double(), shift.double(), 4, 1e-6)
+    assert_close(norm_relu(x, None, scale, shift, 4, 1e-6), expected, rtol=1e-12, atol=1e-12)
+
+
 def test_norm_relu_takes_parameters_with_gaps_between_their_numbers() -> None:
     x, (bias, scale, shift) = randn(2, 8, 5, 7), randn(8, 3).T
     expected = norm_relu(x, bias.clone(), scale.clone(), shift.clone(), 4, 1e-6)

@@ -1,6 +1,6 @@
 """Convolutions of many channels by the library that torch calls, one for each run.
 
-On the way back, gradients of images do not wait for those of kernels, which nothing else needs.
+On the way back, gradients of images and of kernels are computed at the same time.
 """
 
 from contextvars import copy_context
