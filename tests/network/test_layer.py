@@ -5,20 +5,11 @@ from contextlib import nullcontext as does_not_raise
 from typing import Any
 
 import torch
-from pytest import MonkeyPatch, mark, param, raises
+from pytest import mark, param, raises
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from allotment.network import (
-    FixedMatrix,
-    GumbelMatrix,
-    ModularLayer,
-    SameConv2d,
-    SameMaxPool2d,
-    SharedBottom,
-    _layer,
-    side_by_side,
-)
+from allotment.network import FixedMatrix, GumbelMatrix, ModularLayer, SharedBottom
 
 from .components import Gain, of_mixed_kinds
 
@@ -285,20 +276,3 @@ def test_components_are_modules_and_gates_an_allocation(
 def test_components_without_names_are_told_apart() -> None:
     layer = ModularLayer([nn.Linear(4, 4), nn.Identity(), nn.Linear(4, 4)], SharedBottom(1, 3))
     assert layer.names == ["linear 0", "identity", "linear 2"]
-
-
-def test_components_with_nothing_to_divide_leave_their_streams_to_others(
-    monkeypatch: MonkeyPatch,
-) -> None:
-    found: list[Any] = []
-
-    def noting(calls: Any, shared: Any, *, undivided: list[int]) -> Any:
-        found.append(undivided)
-        return side_by_side(calls, shared, undivided=undivided)
-
-    monkeypatch.setattr(_layer, "side_by_side", noting)
-    convolutions = nn.Sequential(SameConv2d(2, 2, 3), SameConv2d(2, 2, 3))
-    components = [SameMaxPool2d(), convolutions, nn.Identity(), SameConv2d(2, 2, 1)]
-    layer = ModularLayer(components, SharedBottom(1, 4))
-    layer(torch.randn(1, 2, 4, 4), 0)
-    assert found == [[0, 2]]

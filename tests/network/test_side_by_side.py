@@ -7,11 +7,20 @@ from typing import Any
 
 import torch
 from pytest import MonkeyPatch, fixture, mark, raises
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import vmap
 from torch.testing import assert_close
 
-from allotment.network import _side_by_side, cuda_streams, side_by_side
+from allotment.network import (
+    ModularLayer,
+    SameConv2d,
+    SameMaxPool2d,
+    SharedBottom,
+    _layer,
+    _side_by_side,
+    cuda_streams,
+    side_by_side,
+)
 from allotment.network._fused import _conv_runs
 
 
@@ -157,6 +166,23 @@ def test_a_call_that_needs_no_more_than_one_stream_takes_no_more(
     streams: list[MadeUpStream],
 ) -> None:
     assert streams_left(n_calls, undivided, n_free) == left
+
+
+def test_components_with_nothing_to_divide_leave_their_streams_to_others(
+    monkeypatch: MonkeyPatch,
+) -> None:
+    found: list[Any] = []
+
+    def noting(calls: Any, shared: Any, *, undivided: list[int]) -> Any:
+        found.append(undivided)
+        return side_by_side(calls, shared, undivided=undivided)
+
+    monkeypatch.setattr(_layer, "side_by_side", noting)
+    convolutions = nn.Sequential(SameConv2d(2, 2, 3), SameConv2d(2, 2, 3))
+    components = [SameMaxPool2d(), convolutions, nn.Identity(), SameConv2d(2, 2, 1)]
+    layer = ModularLayer(components, SharedBottom(1, 4))
+    layer(torch.randn(1, 2, 4, 4), 0)
+    assert found == [[0, 2]]
 
 
 def test_where_streams_are_too_few_calls_take_turns(streams: list[MadeUpStream]) -> None:

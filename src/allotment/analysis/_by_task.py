@@ -1,4 +1,4 @@
-"""How well each task, and each known family of tasks, does in several runs."""
+"""How well each task, and each known family or group of tasks, does in several runs."""
 
 from collections.abc import Collection, Mapping, Sequence
 

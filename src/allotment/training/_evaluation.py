@@ -94,5 +94,5 @@ def _batches(split: Split, replicas: Replicas) -> Iterator[tuple[Tensor, Tensor]
 
 def _compares_examples(network: nn.Module) -> bool:
     """Tells whether outputs depend on the rest of the batch, in torch's own modules at least."""
-    norms = [m for m in network.modules() if isinstance(m, nn.modules.batchnorm._NormBase)]
+    norms = [m for m in network.modules() if isinstance(m, nn.modules.batchnorm._BatchNorm)]
     return any(norm.running_mean is None for norm in norms)
