@@ -1,36 +1,24 @@
-"""Images moved at random: what becomes of their pixels, and when."""
+"""Images moved at random: what becomes of their pixels."""
 
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
-from pytest import fixture, mark, raises
+from pytest import mark
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.testing import assert_close
 
-from allotment.network import Allocation, GumbelMatrix, ModularLayer, MultiTaskNetwork, SharedBottom
-from allotment.tasks import FreshSamples, Split, Task
-from allotment.training import Run, TrainingSettings
 from allotment.training._augmentation import Augmentation
 
-from .toy import a_run, outcomes_of, weights_of
+from .toy import crops
 
 MIDDLE = 0.5
-SETTINGS = TrainingSettings(rounds=20, batch_size=4, learning_rate=0.01, evaluate_every=10)
 
 
 def image(height: int = 5, width: int = 7, n_channels: int = 2) -> Tensor:
     """Returns an image ``[1, 1, C, H, W]`` of which no two pixels are equal."""
     pixels = torch.arange(1.0, n_channels * height * width + 1)
     return pixels.view(1, 1, n_channels, height, width)
-
-
-def crops(picture: Tensor, crop: int) -> list[Tensor]:
-    """Returns all crops of a picture ``[C, H, W]`` with a border, the uppermost first."""
-    height, width = picture.shape[-2:]
-    padded = nn.functional.pad(picture, [crop] * 4)
-    offsets = range(2 * crop + 1)
-    return [padded[:, i : i + height, j : j + width] for i in offsets for j in offsets]
 
 
 @mark.parametrize("crop", [1, 2, 4])
@@ -65,7 +53,7 @@ def test_the_largest_draw_gives_the_last_place(crop: int) -> None:
 
 @mark.parametrize(
     "chosen",
-    [{"crop": 3}, {"shift": 2.0}, {"rotation": 40.0}, {"zoom": 0.3}, {"slant": 0.4}],
+    [{"crop": 3}, {"shift": 2.0}, {"rotation": 40.0}, {"zoom": 0.3}, {"slant": 0.4}, {"bend": 2.0}],
 )
 def test_draws_in_the_middle_leave_an_image_as_it_is(chosen: dict[str, Any]) -> None:
     augmentation = Augmentation(**chosen)
@@ -137,12 +125,65 @@ def test_a_slant_comes_before_the_turn() -> None:
     assert_close(both, torch.rot90(leaning, k=1, dims=(3, 4)), rtol=0, atol=1e-3)
 
 
-def test_other_draws_stay_where_they_are_beside_a_slant() -> None:
-    noise = torch.rand(1, 1, 7)
+@mark.parametrize(("added", "n_draws"), [({"slant": 0.3}, 1), ({"bend": 0.3}, 50)])
+def test_other_draws_stay_where_they_are_beside_a_slant_or_bend(
+    added: dict[str, float], n_draws: int
+) -> None:
+    noise = torch.rand(1, 1, 6 + n_draws)
     x = image(9, 9)
     without = Augmentation(crop=2, shift=2.0, rotation=20.0)(x, noise[..., :6])
-    noise[..., 6] = MIDDLE
-    assert_close(Augmentation(crop=2, shift=2.0, rotation=20.0, slant=0.3)(x, noise), without)
+    noise[..., 6:] = MIDDLE
+    assert_close(Augmentation(crop=2, shift=2.0, rotation=20.0, **added)(x, noise), without)
+
+
+def bend_draws(right: Tensor, down: Tensor) -> Tensor:
+    """Returns the draws of a bend alone that moves the 5 x 5 points by these shares of it."""
+    return torch.cat([warp_draws(), (torch.stack([right, down]).view(1, 1, 50) + 1) / 2], dim=2)
+
+
+@mark.parametrize(("right", "down"), [(1.0, 0.0), (0.0, -1.0), (0.5, 1.0)])
+def test_a_bend_of_all_points_alike_is_a_shift(right: float, down: float) -> None:
+    draws = bend_draws(torch.full((5, 5), right), torch.full((5, 5), down))
+    shifted = Augmentation(shift=2.0)(
+        image(), warp_draws(right=(1 + right) / 2, down=(1 + down) / 2)
+    )
+    assert_close(Augmentation(bend=2.0)(image(), draws), shifted, rtol=0, atol=1e-3)
+
+
+def moved_by(places: Tensor, right: Tensor, down: Tensor, bend: float) -> Tensor:
+    """Returns how far a bend moves what comes to each pixel, of rows or columns ``[H, W]``."""
+    height, width = places.shape
+    bent = Augmentation(bend=bend)(places.view(1, 1, 1, height, width), bend_draws(right, down))
+    return places - bent[0, 0, 0]
+
+
+def test_a_bend_moves_what_lies_at_a_point_and_nothing_far_from_it() -> None:
+    numbers = torch.arange(41.0)  # the pixels 0, 10, 20, 30 and 40 are the points
+    right, down = torch.zeros(5, 5), torch.zeros(5, 5)
+    right[1, 3], down[1, 3] = 1.0, -0.5
+    for places, shift in (
+        (numbers.expand(41, 41), 2.0),
+        (numbers.view(41, 1).expand(41, 41), -1.0),
+    ):
+        moved = moved_by(places, right, down, bend=2.0)
+        assert_close(moved[10, 30].item(), shift, rtol=0, atol=1e-3)
+        assert_close(moved[31:, 1:40], torch.zeros(10, 39), rtol=0, atol=1e-3)
+        assert_close(moved[1:40, :10], torch.zeros(39, 10), rtol=0, atol=1e-3)
+
+
+def test_no_pixel_of_a_bend_moves_farther_than_said() -> None:
+    columns = torch.arange(41.0).expand(41, 41)
+    right = torch.tensor([-1.0, 1.0, 1.0, -1.0, -1.0]).expand(5, 5)  # between two ones it swings
+    moved = moved_by(columns, right, torch.zeros(5, 5), bend=2.0)[5:36, 5:36]
+    assert_close(moved.max().item(), 2.0, rtol=0, atol=1e-3)
+    assert_close(moved.min().item(), -2.0, rtol=0, atol=1e-3)
+
+
+def test_a_bend_neither_tears_nor_folds_an_image() -> None:
+    columns = torch.arange(81.0).expand(81, 81)
+    right = 2 * torch.rand(5, 5, generator=torch.Generator().manual_seed(0)) - 1
+    moved = moved_by(columns, right, torch.zeros(5, 5), bend=4.0)[5:76, 5:76]
+    assert 0.1 < moved.diff(dim=1).abs().max().item() < 1.0  # neighbours keep their order
 
 
 def test_a_shift_is_not_turned_with_the_image() -> None:
@@ -154,129 +195,7 @@ def test_a_shift_is_not_turned_with_the_image() -> None:
 
 
 def test_no_operation_depends_on_the_values_of_the_draws() -> None:
-    augmentation = Augmentation(crop=2, shift=1.0, rotation=10.0, zoom=0.1, slant=0.1)
+    augmentation = Augmentation(crop=2, shift=1.0, rotation=10.0, zoom=0.1, slant=0.1, bend=1.0)
     with FakeTensorMode():  # shapes without values: whatever looks at one raises
         x, noise = torch.empty(2, 3, 1, 8, 8), torch.empty(2, 3, augmentation.n_draws)
         assert augmentation(x, noise).shape == x.shape
-
-
-class Watch(nn.Module):
-    """Remembers the images that come to the network, in training and in evaluation."""
-
-    seen: ClassVar[dict[bool, list[Tensor]]]
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.seen[self.training].append(x.detach().clone())
-        return x.flatten(1)
-
-
-@fixture(autouse=True)
-def seen() -> dict[bool, list[Tensor]]:
-    Watch.seen = {True: [], False: []}
-    return Watch.seen
-
-
-def image_tasks() -> list[Task]:
-    """Returns two tasks on one set of images, each in all three splits."""
-    x = torch.arange(1.0, 10 * 25 + 1).view(10, 1, 5, 5) / 250
-    splits = [Split(x, torch.arange(10) % width) for width in (2, 3)]
-    return [Task(str(t), split, split, split) for t, split in enumerate(splits)]
-
-
-def image_run(
-    seed: int = 0, *, allocation: Allocation | None = None, watch: bool = False, **chosen: Any
-) -> Run:
-    settings = TrainingSettings(**vars(SETTINGS) | {"capture": not watch} | chosen)
-
-    def build() -> MultiTaskNetwork:
-        gates = allocation or GumbelMatrix(2, 3)
-        components = [nn.Linear(25, 4) for _ in range(gates.n_components)]
-        stem = Watch() if watch else nn.Flatten()
-        heads = [nn.Linear(4, 2), nn.Linear(4, 3)]
-        return MultiTaskNetwork(stem, [ModularLayer(components, gates)], heads, dropout=0.5)
-
-    return a_run(seed, settings, tasks=image_tasks(), build=build)
-
-
-def rows(pictures: list[Tensor]) -> set[tuple[float, ...]]:
-    return {tuple(picture.flatten().tolist()) for picture in pictures}
-
-
-def test_training_sees_crops_and_evaluation_the_images_themselves(
-    seen: dict[bool, list[Tensor]],
-) -> None:
-    outcomes_of([image_run(watch=True, crop=2)])
-    raw = list(image_tasks()[0].train.inputs)
-    possible = rows([cut for picture in raw for cut in crops(picture, 2)])
-    trained = rows(list(torch.cat(seen[True])))
-    assert trained <= possible
-    assert not trained <= rows(raw)
-    assert len(seen[False]) == 2 * (2 + 2)  # two looks, and validation and test at the end
-    for evaluated in seen[False]:
-        assert_close(evaluated, torch.stack(raw), rtol=0, atol=0)
-
-
-def test_methods_with_one_seed_see_the_same_crops(seen: dict[bool, list[Tensor]]) -> None:
-    pictures = []
-    for seed, allocation in ((0, GumbelMatrix(2, 3)), (0, SharedBottom(2, 2)), (1, None)):
-        seen[True].clear()
-        weights_of(image_run(seed, allocation=allocation, watch=True, crop=2, rotation=20.0))
-        pictures.append(torch.cat(seen[True]))
-    assert_close(pictures[0], pictures[1], rtol=0, atol=0)
-    assert not torch.equal(pictures[0], pictures[2])
-
-
-def test_moving_images_leaves_the_other_draws_as_they_were(
-    seen: dict[bool, list[Tensor]],
-) -> None:
-    pictures = []
-    for rotation in (0.0, 1e-6):  # too little to be seen
-        seen[True].clear()
-        weights_of(image_run(watch=True, rotation=rotation))
-        pictures.append(torch.cat(seen[True]))
-    assert_close(pictures[0], pictures[1], rtol=0, atol=1e-4)
-
-
-@mark.usefixtures("double")
-@mark.parametrize(
-    "chosen",
-    [
-        {"crop": 2},
-        {"shift": 1.0, "rotation": 30.0, "zoom": 0.2, "slant": 0.2},
-        {"crop": 2, "rotation": 30.0, "schedule": "joint"},
-    ],
-)
-def test_runs_that_train_together_end_as_they_would_alone(
-    chosen: dict[str, Any], device: torch.device
-) -> None:
-    together = outcomes_of([image_run(seed, **chosen) for seed in range(3)], device=device)
-    for seed, outcome in enumerate(together):
-        alone = weights_of(image_run(seed, **chosen), device=device)
-        assert_close(outcome.weights, alone, rtol=1e-6, atol=1e-8)
-
-
-def test_augmentation_changes_what_is_learnt() -> None:
-    plain, moved = weights_of(image_run()), weights_of(image_run(crop=2))
-    assert not torch.equal(plain["heads.0.weight"], moved["heads.0.weight"])
-
-
-class Pictures(FreshSamples):
-    """Images of ones, drawn anew."""
-
-    def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        return torch.ones(n, 1, 5, 5), torch.zeros(n)
-
-
-def test_images_that_are_drawn_anew_are_moved_too(seen: dict[bool, list[Tensor]]) -> None:
-    layer = ModularLayer([nn.Linear(25, 1)], SharedBottom(1, 1))
-    network = MultiTaskNetwork(Watch(), [layer])
-    settings = TrainingSettings(rounds=10, batch_size=4, capture=False, crop=1)
-    weights_of(Run(network, [Task("ones", Pictures())], 0, settings))
-    assert (torch.cat(seen[True]) == 0).any()
-
-
-@mark.parametrize("chosen", [{"crop": 1}, {"shift": 1.0}, {"zoom": 0.1}, {"slant": 0.1}])
-def test_examples_that_are_no_images_cannot_be_moved(chosen: dict[str, Any]) -> None:
-    rule = r"`rotation`, `zoom` and `slant` should be set for images alone, examples of "
-    with raises(ValueError, match=rule + r"shape \[C, H, W\]\. Found examples of shape \[6\]\.$"):
-        weights_of(a_run(settings=TrainingSettings(rounds=10, **chosen)))

@@ -93,6 +93,7 @@ BUDGET = r"`budget` should be in \(0, 1\]\. Found `budget = "
         ("rotation", -0.1, at_least("rotation", "0", "-0.1")),
         ("rotation", 90.0, does_not_raise()),
         ("slant", -0.1, at_least("slant", "0", "-0.1")),
+        ("bend", -0.1, at_least("bend", "0", "-0.1")),
         ("zoom", -0.1, at_least("zoom", "0", "-0.1")),
         ("zoom", NAN, at_least("zoom", "0", "nan")),
         ("zoom", 0.99, does_not_raise()),

@@ -215,3 +215,11 @@ def assert_same_end(a: Outcome, b: Outcome, *, atol: float = 1e-9) -> None:
         assert (one is None) == (other is None)
         if one is not None and other is not None:
             assert_allclose(one.losses, other.losses, atol=atol)
+
+
+def crops(picture: Tensor, crop: int) -> list[Tensor]:
+    """Returns all crops of a picture ``[C, H, W]`` with a border, the uppermost first."""
+    height, width = picture.shape[-2:]
+    padded = nn.functional.pad(picture, [crop] * 4)
+    offsets = range(2 * crop + 1)
+    return [padded[:, i : i + height, j : j + width] for i in offsets for j in offsets]

@@ -8,10 +8,11 @@ from torch import Tensor
 
 N_CROP_DRAWS = 2  # down, right
 N_WARP_DRAWS = 4  # right, down, angle, size
+N_BENT = 5  # points of a bend along each side: a stroke bends, a whole drawing is not crumpled
 
 
 class Augmentation:
-    """Crops, and shifts, turns, resizes and slants, each image by draws of its own.
+    """Crops, and shifts, turns, resizes, slants and bends, each image by draws of its own.
 
     A draw of 0.5 leaves an image where it is, and what moves in from outside is zero. Drawings,
     of type ``bool``, stay such: each pixel is the one that lies nearest. Draws are arguments and
@@ -24,6 +25,8 @@ class Augmentation:
         rotation: The largest angle in degrees, in either direction.
         zoom: The largest relative change of size, to either side.
         slant: The largest shift of a row to either side, for each row that it is from the middle.
+        bend: The largest shift in pixels, along both axes, of each of 5 x 5 points spread over the
+            image; what lies between them follows smoothly.
     """
 
     def __init__(
@@ -34,30 +37,41 @@ class Augmentation:
         rotation: float = 0.0,
         zoom: float = 0.0,
         slant: float = 0.0,
+        bend: float = 0.0,
     ) -> None:
         self.crop = crop
         self.shift = shift
         self.rotation = rotation
         self.zoom = zoom
         self.slant = slant
-        warps = any((shift, rotation, zoom, slant))
-        # A slant has its draw in the end, and only where there is one: others keep theirs.
-        self._sizes = (N_CROP_DRAWS * bool(crop), N_WARP_DRAWS * warps, int(bool(slant)))
+        self.bend = bend
+        # Slants and bends have their draws in the end, and only where there are any: others keep
+        # theirs.
+        self._sizes = (
+            N_CROP_DRAWS * bool(crop),
+            N_WARP_DRAWS * any((shift, rotation, zoom, slant, bend)),
+            int(bool(slant)),
+            2 * N_BENT**2 * bool(bend),
+        )
         self.n_draws = sum(self._sizes)  # for each image
 
     def __call__(self, x: Tensor, noise: Tensor) -> Tensor:
         """Returns images ``[R, B, C, H, W]`` moved as uniform ``noise [R, B, n_draws]`` says."""
         if x.ndim != 5:
             raise ValueError(
-                "`crop`, `shift`, `rotation`, `zoom` and `slant` should be set for images alone, "
-                f"examples of shape [C, H, W]. Found examples of shape {list(x.shape[2:])}."
+                "`crop`, `shift`, `rotation`, `zoom`, `slant` and `bend` should be set for images "
+                "alone, examples of shape [C, H, W]. "
+                f"Found examples of shape {list(x.shape[2:])}."
             )
         is_ink = x.dtype == torch.bool
         images, draws = x.flatten(0, 1), noise.flatten(0, 1)
         draws = draws if is_ink else draws.to(x.dtype)
-        crop, warp, slant = draws.split(self._sizes, dim=1)
+        crop, warp, slant, bend = draws.split(self._sizes, dim=1)
         if warp.shape[1]:
-            images = self._warped(images, warp, slant)
+            places = self._places(images, warp, slant)
+            if self.bend:
+                places = places - self._bends(images, bend)
+            images = _taken_from(images, places)
         if self.crop:
             images = self._cropped(images, crop)
         return images.view(x.shape)
@@ -75,10 +89,11 @@ class Augmentation:
         spread = places.flatten(1).unsqueeze(1).expand(-1, n_channels, -1)
         return padded.flatten(2).gather(2, spread).view(images.shape)
 
-    def _warped(self, images: Tensor, draws: Tensor, slant: Tensor) -> Tensor:
-        """Returns images ``[N, C, H, W]`` slanted, then turned, resized and shifted.
+    def _places(self, images: Tensor, draws: Tensor, slant: Tensor) -> Tensor:
+        """Returns where the pixels of slanted, then turned, resized and shifted images come from.
 
-        ``draws [N, 4]`` are for all but the slant, ``slant [N, 1]`` or ``[N, 0]`` for that.
+        Half the image's side is 1 there. ``draws [N, 4]`` are for all but the slant, ``slant
+        [N, 1]`` or ``[N, 0]`` for that.
         """
         height, width = images.shape[2:]
         right, down, angle, size = (2 * draws - 1).unbind(1)  # [N] each, -1 to 1
@@ -86,7 +101,6 @@ class Augmentation:
         size = 1 + self.zoom * size
         cos, sin = angle.cos() / size, angle.sin() / size
         right, down = self.shift * right, self.shift * down
-        # Where in the old image a pixel of the new one lies; half the image's side is 1 there.
         ratio = height / width
         places = torch.stack(
             [
@@ -98,7 +112,20 @@ class Augmentation:
         if self.slant:
             lean = self.slant * (2 * slant - 1) * ratio  # [N, 1]
             places = torch.stack([places[:, 0] + lean * places[:, 1], places[:, 1]], dim=1)
-        grid = F.affine_grid(places, list(images.shape), align_corners=False)
-        if images.dtype == torch.bool:
-            return F.grid_sample(images.to(grid.dtype), grid, "nearest", align_corners=False) > 0
-        return F.grid_sample(images, grid, padding_mode="zeros", align_corners=False)
+        return F.affine_grid(places, list(images.shape), align_corners=False)  # [N, H, W, 2]
+
+    def _bends(self, images: Tensor, draws: Tensor) -> Tensor:
+        """Returns how far bent images move their pixels by draws ``[N, 50]``; half a side is 1."""
+        height, width = images.shape[2:]
+        points = self.bend * (2 * draws - 1).view(-1, 2, N_BENT, N_BENT)
+        # Smooth curves through the points would leave the bounds between them.
+        pixels = F.interpolate(points, (height, width), mode="bicubic", align_corners=True)
+        right, down = pixels.clamp(-self.bend, self.bend).unbind(1)
+        return torch.stack([right * (2 / width), down * (2 / height)], dim=3)  # [N, H, W, 2]
+
+
+def _taken_from(images: Tensor, places: Tensor) -> Tensor:
+    """Returns images ``[N, C, H, W]`` whose pixels come from ``places [N, H, W, 2]``."""
+    if images.dtype == torch.bool:
+        return F.grid_sample(images.to(places.dtype), places, "nearest", align_corners=False) > 0
+    return F.grid_sample(images, places, padding_mode="zeros", align_corners=False)

@@ -51,6 +51,7 @@ class Program:
             rotation=chosen.rotation,
             zoom=chosen.zoom,
             slant=chosen.slant,
+            bend=chosen.bend,
         )
         tasks = [task for run in runs for task in run.tasks]
         self._store = store_of(tasks, device, as_ink=network.takes_ink)

@@ -39,6 +39,7 @@ class TrainingSettings:
         rotation: Training images turn by at most so many degrees.
         zoom: Training images grow or shrink by at most this share of their size.
         slant: Training images lean by at most this shift for each row from the middle.
+        bend: Each of 5 x 5 points of training images moves by at most so many pixels.
         evaluate_every: Rounds between looks at validation, a multiple of 10; None: only at the end.
         schedule: "alternating": a step for each task; "joint": one step on a batch of every task.
         precision: Of products on a GPU: "float32", "tf32" or "bfloat16".
@@ -67,6 +68,7 @@ class TrainingSettings:
     rotation: float = 0.0
     zoom: float = 0.0
     slant: float = 0.0
+    bend: float = 0.0
     evaluate_every: int | None = None
     schedule: str = "alternating"
     precision: str = "float32"
@@ -95,7 +97,7 @@ class TrainingSettings:
             check_at_least(name, getattr(self, name), 0.0)
         for name in ("connection_weight", "disconnect_weight"):
             check_at_least(name, getattr(self, name), 0.0)
-        for name in ("crop", "shift", "rotation", "zoom", "slant"):
+        for name in ("crop", "shift", "rotation", "zoom", "slant", "bend"):
             check_at_least(name, getattr(self, name), 0)
         if self.zoom >= 1:
             raise ValueError(f"`zoom` should be below 1. Found `zoom = {self.zoom}`.")
