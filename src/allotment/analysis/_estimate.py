@@ -47,13 +47,23 @@ class Estimate:
         """Returns the estimate of 1 less the number, such as an error for an accuracy."""
         return replace(self, mean=1.0 - self.mean, median=1.0 - self.median)
 
-    def __str__(self) -> str:
+    @property
+    def runs(self) -> str:
+        """How many runs there are, in words for a reader."""
+        return "n=1, no spread" if self.n == 1 else f"n={self.n}"
+
+    @property
+    def number(self) -> str:
+        """The text without the number of runs, for where that is said once for many."""
         if self.n == 0:
             return "no run"
         if self.n == 1:
-            return f"{self.mean:.3g} (n=1, no spread)"
+            return f"{self.mean:.3g}"
         digits = n_decimals(self.sd)
-        return f"{self.mean:.{digits}f} ± {self.sd:.{digits}f} sd (n={self.n})"
+        return f"{self.mean:.{digits}f} ± {self.sd:.{digits}f} sd"
+
+    def __str__(self) -> str:
+        return f"{self.number} ({self.runs})" if self.n else self.number
 
 
 def estimate(values: Iterable[float]) -> Estimate:

@@ -38,17 +38,24 @@ def _table(
         return None
     if part.records[0].header.measure != "accuracy" or n_suites(part.records) > 1:
         return None
-    columns = [(row.name, found) for row, runs in part.rows if (found := by_name(runs))]
-    names = dict.fromkeys(name for _, found in columns for name in found)
-    rows = [(name, *(_text(part, found[name]) for _, found in columns)) for name in names]
-    if not rows:
+    columns = [
+        _column(part, row.name, found) for row, runs in part.rows if (found := by_name(runs))
+    ]
+    names = dict.fromkeys(name for _, texts in columns for name in texts)
+    if not names:
         return None
     return Table(
         head=(kind, *(label for label, _ in columns)),
-        rows=tuple(rows),
-        caption=(f"{part.measure_label}, by {kind.lower()}"),
+        rows=tuple((name, *(texts[name] for _, texts in columns)) for name in names),
+        caption=f"{part.measure_label}, by {kind.lower()}",
     )
 
 
-def _text(part: Section, value: Estimate) -> str:
-    return str(part.expectation.shown(value)) if value.n else NOTHING
+def _column(part: Section, label: str, found: dict[str, Estimate]) -> tuple[str, dict[str, str]]:
+    """Returns the head of a column and its texts; the number of runs once, where it is one."""
+    shown = {name: part.expectation.shown(value) for name, value in found.items()}
+    n_runs = {value.runs for value in shown.values() if value.n}
+    if len(n_runs) != 1:
+        return label, {name: str(value) if value.n else NOTHING for name, value in shown.items()}
+    texts = {name: value.number if value.n else NOTHING for name, value in shown.items()}
+    return f"{label} ({n_runs.pop()})", texts
