@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 from typing import TYPE_CHECKING
 
 import torch
@@ -31,6 +32,8 @@ from ._signals import STATUS, asked_by_signals
 
 if TYPE_CHECKING:
     from ..report import Table
+
+LEAST_WIDTH = 12  # of a column's head, before it takes another line
 
 
 def list_experiments(options: Namespace) -> int:
@@ -130,8 +133,15 @@ def print_results(console: Console, experiment: Experiment, folders: list[Path])
 def rich_table(table: "Table") -> RichTable:
     """Returns a table of the report for the terminal."""
     shown = RichTable(box=None, pad_edge=False)
-    for name in table.head:
-        shown.add_column(name, no_wrap=name == "Method")
+    for place, name in enumerate(table.head):
+        # Where room is short, names take several lines, and numbers never.
+        if name in ("Condition", "Method"):
+            shown.add_column(name)
+        else:
+            widest = max((len(row[place]) for row in table.rows), default=0)
+            kept = name.replace(", %", ",\xa0%")  # a unit alone on a line says nothing
+            head = fill(kept, max(widest, LEAST_WIDTH), break_long_words=False)
+            shown.add_column(head.replace("\xa0", " "), no_wrap=True)
     for row in table.rows:
         shown.add_row(*map(escape, row))  # a task may be called "[b]"
     return shown
