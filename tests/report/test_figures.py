@@ -67,6 +67,31 @@ def test_a_band_down_to_nothing_leaves_a_logarithmic_axis_where_the_means_are() 
     assert axes.get_ylim()[0] == pytest.approx(0.01) and axes.get_ylim()[1] > 5.0
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["Gumbel-Matrix"],
+        [f"Method {k}" for k in range(7)],
+        [
+            f"Steps task by task + all {k}, drawings moved further, and bent besides"
+            for k in range(7)
+        ],
+    ],
+)
+def test_names_below_a_figure_stay_inside_and_leave_the_axes_their_height(names: list[str]) -> None:
+    rounds, mean = np.arange(9.0), np.ones(9)
+    band = Band(rounds=rounds, mean=mean, low=mean, high=mean, n_runs=1)
+    figure = loss_bands({"": dict.fromkeys(names, band)})
+    png(figure)  # lays it out
+    whole, key = figure.bbox, figure.legends[0].get_window_extent()
+    axes = figure.axes[0].get_window_extent()
+    assert key.x0 >= whole.x0 and key.x1 <= whole.x1 and key.y0 >= whole.y0
+    assert key.y1 <= axes.y0
+    assert axes.height > 1.5 * figure.dpi  # inches
+    found = [text.get_text().replace("\n", " ") for text in figure.legends[0].get_texts()]
+    assert found == [f"{name} (n=1)" for name in names]
+
+
 def test_gates_have_a_panel_for_each_layer() -> None:
     record = a_record(a_header(layer_sizes=(1, 3)))
     figure = gates_of(record, task=2)

@@ -1,13 +1,16 @@
 """What all figures share: their colours, their ink, and how they leave as SVG or PNG."""
 
 import io
+import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from textwrap import fill
 from typing import Any, Literal
 
 import matplotlib
 from matplotlib import colormaps
+from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
@@ -26,6 +29,8 @@ _DASHES = (
     (0, (1, 1)),
 )  # without colour
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+# What the text below a figure takes, in inches: a line's mark, a letter, a row.
+_KEY_MARK, _KEY_LETTER, _KEY_ROW = 0.6, 0.075, 0.18
 INK = "#1b1b1f"  # becomes the colour of the page's text
 MAP = "cividis"
 
@@ -78,7 +83,30 @@ def families_key(figure: Figure, families: Sequence[str]) -> None:
         Line2D([], [], linestyle="", label=name, **family_style(families, families.index(name)))
         for name in names
     ]
-    figure.legend(handles=marks, loc="outside lower center", ncols=len(names), frameon=False)
+    key_below(figure, marks, names)
+
+
+def key_entries(panels: Iterable[Axes]) -> tuple[list[Artist], list[str]]:
+    """Returns each line's name once, with its mark."""
+    entries: dict[str, Artist] = {}
+    for axes in panels:
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(name, handle)
+    return list(entries.values()), list(entries)
+
+
+def key_below(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -> None:
+    """Says below a figure what is what, in as many columns as fit, and makes room for it."""
+    if not names:
+        return
+    width = figure.get_figwidth()
+    longest = _KEY_MARK + _KEY_LETTER * max(map(len, names))
+    n_rows = math.ceil(len(names) / max(1, int(width / longest)))
+    shown = [fill(name, int((width - _KEY_MARK) / _KEY_LETTER)) for name in names]
+    n_lines = n_rows + sum(name.count("\n") for name in shown)  # a column alone has such names
+    figure.set_figheight(figure.get_figheight() + _KEY_ROW * max(0, n_lines - 2))
+    n_columns = math.ceil(len(names) / n_rows)  # none stands alone in a last row
+    figure.legend(handles, shown, loc="outside lower center", ncols=n_columns, frameon=False)
 
 
 def new_figure(width: float, height: float, *, square: bool = False) -> Figure:

@@ -6,7 +6,15 @@ from matplotlib.figure import Figure
 
 from allotment.analysis import ErrorCurves
 
-from ._drawing import drawing, line_style, make_logarithmic, new_figure, plain_axes
+from ._drawing import (
+    drawing,
+    key_below,
+    key_entries,
+    line_style,
+    make_logarithmic,
+    new_figure,
+    plain_axes,
+)
 
 
 def error_figure(panels: Mapping[str, Mapping[str, ErrorCurves]]) -> Figure:
@@ -27,7 +35,6 @@ def error_figure(panels: Mapping[str, Mapping[str, ErrorCurves]]) -> Figure:
             plain_axes(axes)
         if all(errors.min() > 0 for each in every for _, errors in each.runs):
             make_logarithmic(row[0])  # what changes late is small beside what changes early
-        row[0].set_ylabel("validation error, %, mean over tasks")
-        handles, names = row[0].get_legend_handles_labels()
-        figure.legend(handles, names, loc="outside lower center", ncols=2, frameon=False)
+        row[0].set_ylabel("validation error, %")
+        key_below(figure, *key_entries(row))
     return figure

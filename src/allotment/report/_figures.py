@@ -76,8 +76,8 @@ def _loss_figure(part: Section) -> list[NamedFigure]:
     if not panels:
         return []
     caption = (
-        f"Training loss, smoothed over {window} rounds: the mean over runs, and around it the "
-        "90 % interval of that mean."
+        f"Training loss, mean over tasks, smoothed over {window} rounds: the mean over runs, and "
+        "around it the 90 % interval of that mean."
     )
     draw = partial(loss_bands, panels)
     return [NamedFigure(name=f"{part.expectation.experiment}-loss", caption=caption, draw=draw)]
@@ -91,7 +91,10 @@ def _error_figure(part: Section) -> list[NamedFigure]:
             panels.setdefault(row.condition, {})[row.label] = curves
     if not panels:
         return []
-    caption = "Validation error during training: thin lines are runs, thick ones their mean."
+    caption = (
+        "Validation error during training, mean over tasks: thin lines are runs, thick ones their "
+        "mean."
+    )
     draw = partial(error_figure, panels)
     return [NamedFigure(name=f"{part.expectation.experiment}-error", caption=caption, draw=draw)]
 

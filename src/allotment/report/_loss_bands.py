@@ -3,14 +3,21 @@
 from collections.abc import Mapping
 
 import numpy as np
-from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from allotment._progress import Floats
 from allotment.analysis import Band
 
-from ._drawing import drawing, line_style, make_logarithmic, new_figure, plain_axes
+from ._drawing import (
+    drawing,
+    key_below,
+    key_entries,
+    line_style,
+    make_logarithmic,
+    new_figure,
+    plain_axes,
+)
 
 _LOG_FROM = 10.0  # ratio of the largest mean to the smallest
 
@@ -19,22 +26,19 @@ def loss_bands(panels: Mapping[str, Mapping[str, Band]]) -> Figure:
     """Returns a figure of bands by condition and by method's label; colours follow the labels."""
     labels = list(dict.fromkeys(label for bands in panels.values() for label in bands))
     with drawing():
-        width = max(4.8, 3.6 * len(panels))
-        figure = new_figure(width, 3.4)
+        figure = new_figure(max(4.8, 3.6 * len(panels)), 3.4)
         row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
         for axes, (condition, bands) in zip(row, panels.items(), strict=True):
             _draw_panel(axes, bands, labels)
             axes.set_title(condition)
             axes.set_xlabel("rounds")
-        row[0].set_ylabel("training loss, mean over tasks")
+        row[0].set_ylabel("training loss")
         means = _means(panels)
         if len(means) and means.min() > 0 and means.max() / means.min() > _LOG_FROM:
             make_logarithmic(row[0])
             # A band that reaches down to 0 would have no end on this axis.
             row[0].set_ylim(bottom=max(row[0].get_ylim()[0], means.min() / 2))
-        handles, names = _legend_entries(list(row))
-        per_row = max(1, int(width / (0.6 + 0.075 * max(map(len, names), default=1))))
-        figure.legend(handles, names, loc="outside lower center", ncols=per_row, frameon=False)
+        key_below(figure, *key_entries(row))
     return figure
 
 
@@ -47,15 +51,6 @@ def _draw_panel(axes: Axes, bands: Mapping[str, Band], labels: list[str]) -> Non
                 band.rounds, band.low, band.high, color=style["color"], alpha=0.25, lw=0
             )
     plain_axes(axes)
-
-
-def _legend_entries(row: list[Axes]) -> tuple[list[Artist], list[str]]:
-    """Returns each method's line once."""
-    entries: dict[str, Artist] = {}
-    for axes in row:
-        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
-            entries.setdefault(name, handle)
-    return list(entries.values()), list(entries)
 
 
 def _means(panels: Mapping[str, Mapping[str, Band]]) -> Floats:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from allotment._progress import Floats
 from allotment.analysis import component_kind
 
-from ._drawing import drawing, line_style, new_figure, plain_axes
+from ._drawing import drawing, key_below, line_style, new_figure, plain_axes
 from ._rows import checked_layers
 
 _PER_ROW = 4  # panels
@@ -59,9 +59,7 @@ def probabilities_over_time(
         figure.supylabel("probability of being open", fontsize=9)
         lines = {line.get_label(): line for axes in panels for line in axes.get_lines()}
         shown = [kind for kind in dict.fromkeys(kinds) if kind in lines]
-        per_row = max(1, int(figure.get_figwidth() / (0.6 + 0.08 * max(map(len, shown)))))
-        handles = [lines[kind] for kind in shown]
-        figure.legend(handles, shown, loc="outside lower center", ncols=per_row, frameon=False)
+        key_below(figure, [lines[kind] for kind in shown], shown)
     return figure
 
 

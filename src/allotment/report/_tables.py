@@ -67,22 +67,26 @@ def brief_table(records: Sequence[RunRecord], expectation: Expectation) -> Table
         replace(row, paper=row.paper and row.paper.split(" (")[0]) for row in expectation.rows
     )
     part = section(records, replace(expectation, rows=rows, elsewhere={}))
-    has_paper = any(row.paper for row, _ in part.rows)
-    table = short_table(part, (*(["Paper"] if has_paper else []), "Gates open", "Found"))
-    has_one_condition = len({row.condition for row, _ in part.rows}) == 1
-    if table.head[:1] != ("Condition",) or not has_one_condition:
-        return table
-    return replace(table, head=table.head[1:], rows=tuple(row[1:] for row in table.rows))
+    return short_table(part, ("Gates open", "Found"))
 
 
 def short_table(part: Section, wanted: tuple[str, ...]) -> Table:
-    """Returns a section's table with its methods, our numbers, and the ``wanted`` columns."""
+    """Returns a section's table with its methods, our numbers, and the ``wanted`` columns.
+
+    The paper's values are there where it has any, conditions where they differ.
+    """
     table = section_table(part)
-    names = ("Condition", "Method", "Ours", *wanted)
-    places = [place for place, name in enumerate(table.head) if name.startswith(names)]
+    names = ("Condition", "Method", "Paper", "Ours", *wanted)
+    chosen = [
+        (name, texts)
+        for name, texts in zip(table.head, zip(*table.rows, strict=True), strict=True)
+        if name.startswith(names)
+        and not (name == "Paper" and set(texts) == {NOTHING})
+        and not (name == "Condition" and len(set(texts)) == 1)
+    ]
     return Table(
-        head=tuple(table.head[place] for place in places),
-        rows=tuple(tuple(row[place] for place in places) for row in table.rows),
+        head=tuple(name for name, _ in chosen),
+        rows=tuple(zip(*(texts for _, texts in chosen), strict=True)),
     )
 
 
