@@ -68,19 +68,25 @@ def test_a_band_down_to_nothing_leaves_a_logarithmic_axis_where_the_means_are() 
 
 
 @pytest.mark.parametrize(
-    "names",
+    ("names", "n_rows"),
     [
-        ["Gumbel-Matrix"],
-        [f"Method {k}" for k in range(7)],
-        [
-            f"Steps task by task + all {k}, drawings moved further, and bent besides"
-            for k in range(7)
-        ],
+        (["Gumbel-Matrix"], 1),
+        ([f"Method {k}" for k in range(7)], 4),  # two beside each other
+        ([f"M{k}" for k in range(8)], 2),
+        (
+            [
+                f"A way to train with a name of its own, and a long one, number {k}"
+                for k in range(7)
+            ],
+            7,
+        ),
     ],
 )
-def test_names_below_a_figure_stay_inside_and_leave_the_axes_their_height(names: list[str]) -> None:
-    rounds, mean = np.arange(9.0), np.ones(9)
-    band = Band(rounds=rounds, mean=mean, low=mean, high=mean, n_runs=1)
+def test_names_below_a_figure_stay_inside_and_leave_the_axes_their_height(
+    names: list[str], n_rows: int
+) -> None:
+    mean = np.ones(9)
+    band = Band(rounds=np.arange(9.0), mean=mean, low=mean, high=mean, n_runs=1)
     figure = loss_bands({"": dict.fromkeys(names, band)})
     png(figure)  # lays it out
     whole, key = figure.bbox, figure.legends[0].get_window_extent()
@@ -88,8 +94,17 @@ def test_names_below_a_figure_stay_inside_and_leave_the_axes_their_height(names:
     assert key.x0 >= whole.x0 and key.x1 <= whole.x1 and key.y0 >= whole.y0
     assert key.y1 <= axes.y0
     assert axes.height > 1.5 * figure.dpi  # inches
-    found = [text.get_text().replace("\n", " ") for text in figure.legends[0].get_texts()]
-    assert found == [f"{name} (n=1)" for name in names]
+    found = figure.legends[0].get_texts()
+    assert [text.get_text().replace("\n", " ") for text in found] == [f"{n} (n=1)" for n in names]
+    assert len({round(text.get_window_extent().y1) for text in found}) == n_rows
+
+
+def test_names_below_a_figure_are_those_of_all_panels_and_each_stands_once() -> None:
+    mean = np.ones(9)
+    band = Band(rounds=np.arange(9.0), mean=mean, low=mean, high=mean, n_runs=1)
+    panels = {"left": {"A": band, "B": band}, "right": {"B": band, "C": band}}
+    found = [text.get_text() for text in loss_bands(panels).legends[0].get_texts()]
+    assert found == ["A (n=1)", "B (n=1)", "C (n=1)"]
 
 
 def test_gates_have_a_panel_for_each_layer() -> None:

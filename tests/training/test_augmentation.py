@@ -179,11 +179,42 @@ def test_no_pixel_of_a_bend_moves_farther_than_said() -> None:
     assert_close(moved.min().item(), -2.0, rtol=0, atol=1e-3)
 
 
-def test_a_bend_neither_tears_nor_folds_an_image() -> None:
+def test_a_bend_of_a_quarter_of_the_distance_does_not_fold_an_image() -> None:
+    columns = torch.arange(81.0).expand(81, 81)  # points at 0, 20, 40, 60 and 80
+    right = torch.tensor([1.0, -1.0, 1.0, -1.0, 1.0]).expand(5, 5)  # neighbours meet
+    moved = moved_by(columns, right, torch.zeros(5, 5), bend=5.0)[5:76, 5:76]
+    assert 0.5 < moved.diff(dim=1).max().item() < 1.0  # below 1, columns keep their order
+
+
+def test_a_bend_has_no_corners() -> None:
     columns = torch.arange(81.0).expand(81, 81)
-    right = 2 * torch.rand(5, 5, generator=torch.Generator().manual_seed(0)) - 1
-    moved = moved_by(columns, right, torch.zeros(5, 5), bend=4.0)[5:76, 5:76]
-    assert 0.1 < moved.diff(dim=1).abs().max().item() < 1.0  # neighbours keep their order
+    right = torch.tensor([0.0, 0.0, 1.0, 0.0, 0.0]).expand(5, 5)
+    moved = moved_by(columns, right, torch.zeros(5, 5), bend=4.0)[40, 5:76]
+    slope = moved.diff()
+    # Straight lines from point to point would turn by 0.4 within one pixel at the middle one.
+    assert slope.abs().max().item() > 0.2
+    assert slope.diff().abs().max().item() < 0.1
+
+
+def test_a_bend_has_its_points_on_the_turned_image() -> None:
+    columns = torch.arange(41.0).expand(41, 41)
+    right = torch.zeros(5, 5)
+    right[1, 3] = 1.0
+    draws = bend_draws(right, torch.zeros(5, 5))
+    draws[..., 2] = 1.0  # a quarter turn
+    turned = Augmentation(rotation=90.0)(columns.view(1, 1, 1, 41, 41), warp_draws(angle=1.0))
+    both = Augmentation(rotation=90.0, bend=2.0)(columns.view(1, 1, 1, 41, 41), draws)
+    moved = (turned - both)[0, 0, 0]
+    assert_close(moved[10, 30].item(), 2.0, rtol=0, atol=1e-3)
+    assert_close(moved[31:, 1:40], torch.zeros(10, 39), rtol=0, atol=1e-3)
+
+
+def test_a_slant_has_its_draw_before_a_bend() -> None:
+    x = image(9, 9)
+    slanted = Augmentation(slant=0.5)(x, torch.cat([warp_draws(), torch.ones(1, 1, 1)], dim=2))
+    level = torch.full((1, 1, 50), MIDDLE)
+    draws = torch.cat([warp_draws(), torch.ones(1, 1, 1), level], dim=2)
+    assert_close(Augmentation(slant=0.5, bend=2.0)(x, draws), slanted)
 
 
 def test_a_shift_is_not_turned_with_the_image() -> None:

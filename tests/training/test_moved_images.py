@@ -131,7 +131,10 @@ def test_images_that_are_drawn_anew_are_moved_too(seen: dict[bool, list[Tensor]]
     assert (torch.cat(seen[True]) == 0).any()
 
 
-@mark.parametrize("chosen", [{"crop": 1}, {"shift": 1.0}, {"zoom": 0.1}, {"bend": 0.1}])
+@mark.parametrize(
+    "chosen",
+    [{"crop": 1}, {"shift": 1.0}, {"rotation": 1.0}, {"zoom": 0.1}, {"slant": 0.1}, {"bend": 0.1}],
+)
 def test_examples_that_are_no_images_cannot_be_moved(chosen: dict[str, Any]) -> None:
     rule = r"`zoom`, `slant` and `bend` should be set for images alone, examples of "
     with raises(ValueError, match=rule + r"shape \[C, H, W\]\. Found examples of shape \[6\]\.$"):

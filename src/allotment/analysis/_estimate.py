@@ -48,12 +48,12 @@ class Estimate:
         return replace(self, mean=1.0 - self.mean, median=1.0 - self.median)
 
     @property
-    def runs(self) -> str:
-        """How many runs there are, in words for a reader."""
+    def runs_text(self) -> str:
+        """How many runs there are, for a reader."""
         return "n=1, no spread" if self.n == 1 else f"n={self.n}"
 
     @property
-    def number(self) -> str:
+    def value_text(self) -> str:
         """The text without the number of runs, for where that is said once for many."""
         if self.n == 0:
             return "no run"
@@ -63,7 +63,7 @@ class Estimate:
         return f"{self.mean:.{digits}f} ± {self.sd:.{digits}f} sd"
 
     def __str__(self) -> str:
-        return f"{self.number} ({self.runs})" if self.n else self.number
+        return f"{self.value_text} ({self.runs_text})" if self.n else self.value_text
 
 
 def estimate(values: Iterable[float]) -> Estimate:

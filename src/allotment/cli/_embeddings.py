@@ -8,7 +8,7 @@ from rich.markup import escape
 from ..records import RecordError
 from ._display import say
 from ._pages import expectations, read_records
-from ._run import rich_table
+from ._terminal_table import print_table
 
 
 def show_embeddings(options: Namespace) -> int:
@@ -30,7 +30,7 @@ def show_embeddings(options: Namespace) -> int:
         for table in view.tables:
             if table.caption:
                 console.print(table.caption, highlight=False, markup=False)
-            console.print(rich_table(table))
+            print_table(console, table)
             console.print()
     paths = write_views(views, options.output)
     say(console, f"Drew {len(paths) // 2} figures, each as PNG and SVG: {options.output}")

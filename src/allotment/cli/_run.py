@@ -6,8 +6,6 @@ import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
-from textwrap import fill
-from typing import TYPE_CHECKING
 
 import torch
 from rich.console import Console
@@ -29,11 +27,7 @@ from ..records import read_run
 from ._display import Display, say
 from ._options import described, settled
 from ._signals import STATUS, asked_by_signals
-
-if TYPE_CHECKING:
-    from ..report import Table
-
-LEAST_WIDTH = 12  # of a column's head, before it takes another line
+from ._terminal_table import print_table
 
 
 def list_experiments(options: Namespace) -> int:
@@ -127,21 +121,4 @@ def print_results(console: Console, experiment: Experiment, folders: list[Path])
     for sentence in words(records, expectation):
         console.print(f"- {sentence}", highlight=False, markup=False)
     console.print()
-    console.print(rich_table(brief_table(records, expectation)))
-
-
-def rich_table(table: "Table") -> RichTable:
-    """Returns a table of the report for the terminal."""
-    shown = RichTable(box=None, pad_edge=False)
-    for place, name in enumerate(table.head):
-        # Where room is short, names take several lines, and numbers never.
-        if name in ("Condition", "Method"):
-            shown.add_column(name)
-        else:
-            widest = max((len(row[place]) for row in table.rows), default=0)
-            kept = name.replace(", %", ",\xa0%")  # a unit alone on a line says nothing
-            head = fill(kept, max(widest, LEAST_WIDTH), break_long_words=False)
-            shown.add_column(head.replace("\xa0", " "), no_wrap=True)
-    for row in table.rows:
-        shown.add_row(*map(escape, row))  # a task may be called "[b]"
-    return shown
+    print_table(console, brief_table(records, expectation))

@@ -105,7 +105,7 @@ def key_below(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -
     shown = [fill(name, int((width - _KEY_MARK) / _KEY_LETTER)) for name in names]
     n_lines = n_rows + sum(name.count("\n") for name in shown)  # a column alone has such names
     figure.set_figheight(figure.get_figheight() + _KEY_ROW * max(0, n_lines - 2))
-    n_columns = math.ceil(len(names) / n_rows)  # none stands alone in a last row
+    n_columns = math.ceil(len(names) / n_rows)  # no more than these rows need
     figure.legend(handles, shown, loc="outside lower center", ncols=n_columns, frameon=False)
 
 

@@ -54,8 +54,10 @@ def _table(
 def _column(part: Section, label: str, found: dict[str, Estimate]) -> tuple[str, dict[str, str]]:
     """Returns the head of a column and its texts; the number of runs once, where it is one."""
     shown = {name: part.expectation.shown(value) for name, value in found.items()}
-    n_runs = {value.runs for value in shown.values() if value.n}
-    if len(n_runs) != 1:
-        return label, {name: str(value) if value.n else NOTHING for name, value in shown.items()}
-    texts = {name: value.number if value.n else NOTHING for name, value in shown.items()}
-    return f"{label} ({n_runs.pop()})", texts
+    runs = {value.runs_text for value in shown.values() if value.n}
+    is_one = len(runs) == 1
+    texts = {
+        name: (value.value_text if is_one else str(value)) if value.n else NOTHING
+        for name, value in shown.items()
+    }
+    return f"{label} ({runs.pop()})" if is_one else label, texts

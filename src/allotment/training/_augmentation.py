@@ -8,7 +8,7 @@ from torch import Tensor
 
 N_CROP_DRAWS = 2  # down, right
 N_WARP_DRAWS = 4  # right, down, angle, size
-N_BENT = 5  # points of a bend along each side: a stroke bends, a whole drawing is not crumpled
+N_BEND_POINTS = 5  # of a bend along each side: strokes bend, and a whole drawing is not crumpled
 
 
 class Augmentation:
@@ -25,8 +25,9 @@ class Augmentation:
         rotation: The largest angle in degrees, in either direction.
         zoom: The largest relative change of size, to either side.
         slant: The largest shift of a row to either side, for each row that it is from the middle.
-        bend: The largest shift in pixels, along both axes, of each of 5 x 5 points spread over the
-            image; what lies between them follows smoothly.
+        bend: The largest shift along both axes of each of 5 x 5 points spread over the image, in
+            its pixels before it is turned and resized; what lies between them follows smoothly.
+            Up to a quarter of the distance between two points, an image does not fold.
     """
 
     def __init__(
@@ -45,13 +46,12 @@ class Augmentation:
         self.zoom = zoom
         self.slant = slant
         self.bend = bend
-        # Slants and bends have their draws in the end, and only where there are any: others keep
-        # theirs.
+        # Slants and bends have their draws at the end, where there are any: others keep theirs.
         self._sizes = (
             N_CROP_DRAWS * bool(crop),
             N_WARP_DRAWS * any((shift, rotation, zoom, slant, bend)),
             int(bool(slant)),
-            2 * N_BENT**2 * bool(bend),
+            2 * N_BEND_POINTS**2 * bool(bend),
         )
         self.n_draws = sum(self._sizes)  # for each image
 
@@ -115,9 +115,9 @@ class Augmentation:
         return F.affine_grid(places, list(images.shape), align_corners=False)  # [N, H, W, 2]
 
     def _bends(self, images: Tensor, draws: Tensor) -> Tensor:
-        """Returns how far bent images move their pixels by draws ``[N, 50]``; half a side is 1."""
+        """Returns how far bent images move their pixels by ``draws``; half a side is 1."""
         height, width = images.shape[2:]
-        points = self.bend * (2 * draws - 1).view(-1, 2, N_BENT, N_BENT)
+        points = self.bend * (2 * draws - 1).view(-1, 2, N_BEND_POINTS, N_BEND_POINTS)
         # Smooth curves through the points would leave the bounds between them.
         pixels = F.interpolate(points, (height, width), mode="bicubic", align_corners=True)
         right, down = pixels.clamp(-self.bend, self.bend).unbind(1)
