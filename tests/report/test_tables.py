@@ -143,6 +143,25 @@ def test_conditions_have_a_column_and_unexpected_runs_a_row() -> None:
     assert [row[:2] for row in table.rows[3:]] == [("rho=0", "Gumbel-Matrix"), ("–", "my_own")]
 
 
+def test_a_condition_that_all_rows_have_is_said_in_the_title_alone() -> None:
+    rows = tuple(replace(row, condition="clean") for row in TWO_PAIRS.rows)
+    found = [loss_run(1.0, seed, condition="clean") for seed in range(3)]
+    part = section(found, replace(TWO_PAIRS, rows=rows))
+    assert part.expectation.title == "Two pairs of tasks, clean"
+    assert part.conditions == [""]
+    assert [row.name for row, _ in part.rows] == ["No sharing", "Gumbel-Matrix", "Shared bottom"]
+    assert [len(runs) for _, runs in part.rows] == [0, 3, 0]
+    mixed = section(found, TWO_PAIRS)  # its own rows have none
+    assert mixed.expectation.title == TWO_PAIRS.title
+    assert mixed.conditions == ["", "clean"]
+
+
+def test_the_paper_has_a_column_where_it_says_something() -> None:
+    assert result_table([], TWO_PAIRS).head[1] == "Paper"
+    silent = replace(TWO_PAIRS, rows=tuple(replace(row, paper=None) for row in TWO_PAIRS.rows))
+    assert "Paper" not in result_table([], silent).head
+
+
 def test_a_terminal_shows_what_fits_it() -> None:
     row = ExpectedRow(method="gumbel", label="Gumbel-Matrix", paper="6.5 ± 0.3 (validation 5.7)")
     some = replace(row, condition="clean")

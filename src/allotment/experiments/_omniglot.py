@@ -87,7 +87,7 @@ STEPS = {
 OMNIGLOT_TUNED = replace(
     OMNIGLOT,
     name="omniglot_tuned",
-    title="Twenty alphabets of Omniglot, clean split, trained otherwise than in the paper",
+    title="Twenty alphabets of Omniglot, trained otherwise than in the paper",
     summary="what decay, averages, moved drawings and the order of steps give",
     place="",
     conditions=(CLEAN,),

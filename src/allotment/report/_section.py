@@ -58,7 +58,10 @@ class Section:
 
 
 def section(records: Sequence[RunRecord], expectation: Expectation) -> Section:
-    """Returns the rows of ``expectation`` with their runs, and then the runs nobody expected."""
+    """Returns the rows of ``expectation`` with their runs, and then the runs nobody expected.
+
+    A condition that all rows have is said once, in the title.
+    """
     groups = {
         key[1:]: runs
         for key, runs in group_runs(records).items()
@@ -73,11 +76,14 @@ def section(records: Sequence[RunRecord], expectation: Expectation) -> Section:
         for (condition, method), runs in groups.items()
         if (condition, method) not in expected
     ]
-    rows = [*expectation.rows, *others]
-    return Section(
-        expectation=expectation,
-        rows=tuple((row, groups.get((row.condition, row.method), [])) for row in rows),
-    )
+    rows = [
+        (row, groups.get((row.condition, row.method), [])) for row in [*expectation.rows, *others]
+    ]
+    conditions = {row.condition for row, _ in rows}
+    if len(conditions) == 1 and (condition := conditions.pop()):
+        rows = [(replace(row, condition=""), runs) for row, runs in rows]
+        expectation = replace(expectation, title=f"{expectation.title}, {condition}")
+    return Section(expectation=expectation, rows=tuple(rows))
 
 
 def sections(records: Sequence[RunRecord], expectations: Sequence[Expectation]) -> list[Section]:

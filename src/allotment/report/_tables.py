@@ -47,7 +47,7 @@ def section_table(part: Section) -> Table:
         columns.append(dict.fromkeys(columns[0], NOTHING) | {"Method": label, "Paper": value})
     found = f"Found {part.expectation.structure}"
     structure = {found, _UNIFORM, _AS_CLUSTERS, _UNIFORM_ONES}
-    optional = {"Condition", _VALIDATION, "Median", *structure, "Collapsed"}
+    optional = {"Condition", "Paper", _VALIDATION, "Median", *structure, "Collapsed"}
     head = [
         name
         for name in (columns[0] if columns else {})
@@ -71,22 +71,13 @@ def brief_table(records: Sequence[RunRecord], expectation: Expectation) -> Table
 
 
 def short_table(part: Section, wanted: tuple[str, ...]) -> Table:
-    """Returns a section's table with its methods, our numbers, and the ``wanted`` columns.
-
-    The paper's values are there where it has any, conditions where they differ.
-    """
+    """Returns a section's table with its methods, both numbers, and the ``wanted`` columns."""
     table = section_table(part)
     names = ("Condition", "Method", "Paper", "Ours", *wanted)
-    chosen = [
-        (name, texts)
-        for name, texts in zip(table.head, zip(*table.rows, strict=True), strict=True)
-        if name.startswith(names)
-        and not (name == "Paper" and set(texts) == {NOTHING})
-        and not (name == "Condition" and len(set(texts)) == 1)
-    ]
+    places = [place for place, name in enumerate(table.head) if name.startswith(names)]
     return Table(
-        head=tuple(name for name, _ in chosen),
-        rows=tuple(zip(*(texts for _, texts in chosen), strict=True)),
+        head=tuple(table.head[place] for place in places),
+        rows=tuple(tuple(row[place] for place in places) for row in table.rows),
     )
 
 
