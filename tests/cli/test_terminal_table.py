@@ -10,7 +10,7 @@ from allotment.experiments import EXPERIMENTS
 from allotment.report import Table, brief_table
 
 NUMBER = "4.214 ± 0.009 sd (n=2)"
-WIDEST = {"Paper": "6.75 ± 0.33", "Ours": NUMBER, "Gates open": "100 %", "Found": "20 of 20"}
+WIDEST = {"Paper": "6.75 ± 0.33", "Gates open": "100 %", "Found": "20 of 20"}
 
 
 def lines_of(table: Table, width: int = 80) -> list[str]:
@@ -23,6 +23,7 @@ def filled(name: str) -> Table:
     """Returns an experiment's table with numbers as long as they come."""
     shown = brief_table([], EXPERIMENTS[name].expectation())
     texts = [next((WIDEST[k] for k in WIDEST if head.startswith(k)), None) for head in shown.head]
+    texts[shown.rows[0].index("not run")] = NUMBER
     rows = [[new or old for old, new in zip(row, texts, strict=True)] for row in shown.rows]
     return Table(head=shown.head, rows=tuple(map(tuple, rows)))
 

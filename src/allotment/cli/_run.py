@@ -6,6 +6,7 @@ import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
+from textwrap import fill
 
 import torch
 from rich.console import Console
@@ -119,6 +120,7 @@ def print_results(console: Console, experiment: Experiment, folders: list[Path])
     expectation = experiment.expectation()
     console.print()
     for sentence in words(records, expectation):
-        console.print(f"- {sentence}", highlight=False, markup=False)
+        text = fill(sentence, console.width, initial_indent="- ", subsequent_indent="  ")
+        console.print(text, highlight=False, markup=False)
     console.print()
     print_table(console, brief_table(records, expectation))

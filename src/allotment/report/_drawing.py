@@ -86,15 +86,6 @@ def families_key(figure: Figure, families: Sequence[str]) -> None:
     key_below(figure, marks, names)
 
 
-def key_entries(panels: Iterable[Axes]) -> tuple[list[Artist], list[str]]:
-    """Returns each line's name once, with its mark."""
-    entries: dict[str, Artist] = {}
-    for axes in panels:
-        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
-            entries.setdefault(name, handle)
-    return list(entries.values()), list(entries)
-
-
 def key_below(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -> None:
     """Says below a figure what is what, in as many columns as fit, and makes room for it."""
     if not names:
@@ -107,6 +98,30 @@ def key_below(figure: Figure, handles: Sequence[Artist], names: Sequence[str]) -
     figure.set_figheight(figure.get_figheight() + _KEY_ROW * max(0, n_lines - 2))
     n_columns = math.ceil(len(names) / n_rows)  # no more than these rows need
     figure.legend(handles, shown, loc="outside lower center", ncols=n_columns, frameon=False)
+
+
+def panel_row(
+    conditions: Iterable[str], *, height: float, ylabel: str
+) -> tuple[Figure, list[Axes]]:
+    """Returns a figure with a panel over rounds for each condition, side by side."""
+    names = list(conditions)
+    figure = new_figure(max(4.8, 3.6 * len(names)), height)
+    row = figure.subplots(1, len(names), sharey=True, squeeze=False)[0].tolist()
+    for axes, name in zip(row, names, strict=True):
+        axes.set_title(name)
+        axes.set_xlabel("rounds")
+        plain_axes(axes)
+    row[0].set_ylabel(ylabel)
+    return figure, row
+
+
+def key_of_lines(figure: Figure) -> None:
+    """Says below a figure what its lines are, each name once."""
+    entries: dict[str, Artist] = {}
+    for axes in figure.axes:
+        for handle, name in zip(*axes.get_legend_handles_labels(), strict=True):
+            entries.setdefault(name, handle)
+    key_below(figure, list(entries.values()), list(entries))
 
 
 def new_figure(width: float, height: float, *, square: bool = False) -> Figure:

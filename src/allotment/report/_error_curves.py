@@ -6,15 +6,7 @@ from matplotlib.figure import Figure
 
 from allotment.analysis import ErrorCurves
 
-from ._drawing import (
-    drawing,
-    key_below,
-    key_entries,
-    line_style,
-    make_logarithmic,
-    new_figure,
-    plain_axes,
-)
+from ._drawing import drawing, key_of_lines, line_style, make_logarithmic, panel_row
 
 
 def error_figure(panels: Mapping[str, Mapping[str, ErrorCurves]]) -> Figure:
@@ -22,19 +14,14 @@ def error_figure(panels: Mapping[str, Mapping[str, ErrorCurves]]) -> Figure:
     labels = list(dict.fromkeys(label for curves in panels.values() for label in curves))
     every = [curves for methods in panels.values() for curves in methods.values()]
     with drawing():
-        figure = new_figure(max(4.8, 3.6 * len(panels)), 3.2)
-        row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        for axes, (condition, methods) in zip(row, panels.items(), strict=True):
+        figure, row = panel_row(panels, height=3.2, ylabel="validation error, %")
+        for axes, methods in zip(row, panels.values(), strict=True):
             for label, curves in methods.items():
                 style = line_style(labels.index(label), len(labels))
                 for rounds, errors in curves.runs:
                     axes.plot(rounds, 100 * errors, color=style["color"], linewidth=0.5, alpha=0.5)
                 axes.plot(curves.rounds, 100 * curves.mean, linewidth=1.8, label=label, **style)
-            axes.set_title(condition)
-            axes.set_xlabel("rounds")
-            plain_axes(axes)
         if all(errors.min() > 0 for each in every for _, errors in each.runs):
             make_logarithmic(row[0])  # what changes late is small beside what changes early
-        row[0].set_ylabel("validation error, %")
-        key_below(figure, *key_entries(row))
+        key_of_lines(figure)
     return figure

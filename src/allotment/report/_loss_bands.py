@@ -9,15 +9,7 @@ from matplotlib.figure import Figure
 from allotment._progress import Floats
 from allotment.analysis import Band
 
-from ._drawing import (
-    drawing,
-    key_below,
-    key_entries,
-    line_style,
-    make_logarithmic,
-    new_figure,
-    plain_axes,
-)
+from ._drawing import drawing, key_of_lines, line_style, make_logarithmic, panel_row
 
 _LOG_FROM = 10.0  # ratio of the largest mean to the smallest
 
@@ -26,19 +18,15 @@ def loss_bands(panels: Mapping[str, Mapping[str, Band]]) -> Figure:
     """Returns a figure of bands by condition and by method's label; colours follow the labels."""
     labels = list(dict.fromkeys(label for bands in panels.values() for label in bands))
     with drawing():
-        figure = new_figure(max(4.8, 3.6 * len(panels)), 3.4)
-        row = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
-        for axes, (condition, bands) in zip(row, panels.items(), strict=True):
+        figure, row = panel_row(panels, height=3.4, ylabel="training loss")
+        for axes, bands in zip(row, panels.values(), strict=True):
             _draw_panel(axes, bands, labels)
-            axes.set_title(condition)
-            axes.set_xlabel("rounds")
-        row[0].set_ylabel("training loss")
         means = _means(panels)
         if len(means) and means.min() > 0 and means.max() / means.min() > _LOG_FROM:
             make_logarithmic(row[0])
             # A band that reaches down to 0 would have no end on this axis.
             row[0].set_ylim(bottom=max(row[0].get_ylim()[0], means.min() / 2))
-        key_below(figure, *key_entries(row))
+        key_of_lines(figure)
     return figure
 
 
@@ -50,7 +38,6 @@ def _draw_panel(axes: Axes, bands: Mapping[str, Band], labels: list[str]) -> Non
             axes.fill_between(
                 band.rounds, band.low, band.high, color=style["color"], alpha=0.25, lw=0
             )
-    plain_axes(axes)
 
 
 def _means(panels: Mapping[str, Mapping[str, Band]]) -> Floats:

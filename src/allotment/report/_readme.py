@@ -10,7 +10,7 @@ from ._provenance import are_as_declared, rounds_in_words
 from ._section import Section, sections
 from ._tables import short_table
 
-_SHORT = ("Found", "Families")  # columns beside the methods and our numbers
+_SHORT = ("Found", "Families")  # columns beside the methods and the numbers
 
 
 def readme_results(records: Sequence[RunRecord], expectations: Sequence[Expectation]) -> str:

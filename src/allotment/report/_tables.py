@@ -73,7 +73,7 @@ def brief_table(records: Sequence[RunRecord], expectation: Expectation) -> Table
 def short_table(part: Section, wanted: tuple[str, ...]) -> Table:
     """Returns a section's table with its methods, both numbers, and the ``wanted`` columns."""
     table = section_table(part)
-    names = ("Condition", "Method", "Paper", "Ours", *wanted)
+    names = ("Condition", "Method", "Paper", _our_head(part), *wanted)
     places = [place for place, name in enumerate(table.head) if name.startswith(names)]
     return Table(
         head=tuple(table.head[place] for place in places),
@@ -105,7 +105,7 @@ def _cells(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> dict[str, 
         "Condition": row.condition or NOTHING,
         "Method": row.label,
         "Paper": row.paper or NOTHING,
-        f"Ours: {_lower(part.measure_label)}": _value_text(value, found),
+        _our_head(part): _value_text(value, found),
         "90 % interval of the mean": interval_text(value, expectation.bounds),
         _VALIDATION: str(validation) if expectation.shows_error and validation.n else NOTHING,
         "Median": _median_text(value, runs),
@@ -123,6 +123,13 @@ def _cells(part: Section, row: ExpectedRow, runs: list[RunRecord]) -> dict[str, 
             else NOTHING
         ),
     }
+
+
+def _our_head(part: Section) -> str:
+    """Returns the head of the column with our numbers; "ours" where there are others beside it."""
+    label = part.measure_label
+    beside = any(row.paper for row, _ in part.rows) or part.expectation.elsewhere
+    return f"Ours: {_lower(label)}" if beside else label
 
 
 def _value_text(value: Estimate, found: Summary) -> str:
