@@ -117,6 +117,12 @@ OMNIGLOT_TUNED = replace(
             allocation=LEARNT,
             training=ALL | STEPS | BENT,
         ),
+        Method(
+            name="all_bent_shared_bottom",
+            label="The same with a shared bottom",
+            allocation=SharedBottomSettings(),
+            training=ALL | STEPS | BENT,
+        ),
     ),
     # One step takes the place of twenty, at ten times the rates.
     training=replace(
