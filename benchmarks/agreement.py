@@ -12,7 +12,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
-from allotment.training import ROUNDS_PER_BLOCK, Run
+from allotment.settings import ROUNDS_PER_BLOCK
+from allotment.training import Run
 from benchmarks.contestants import METHODS, benchmark_experiment
 from benchmarks.made_up import made_up_tasks
 
@@ -21,7 +22,7 @@ LOOKS = (1, 10, 50, 100, 200)  # steps
 
 def losses(name: str, precision: str, device: torch.device, *, capture: bool) -> torch.Tensor:
     """Returns the losses of two runs, ``[steps, R]``."""
-    from allotment.training._program import Program  # a look inside, at each single step
+    from allotment._engine._trainer import Program  # a look inside, at each single step
 
     experiment = benchmark_experiment(name, precision=precision, capture=capture)
     tasks = made_up_tasks(name)

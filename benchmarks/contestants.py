@@ -9,9 +9,11 @@ from typing import Any
 
 import torch
 
-from allotment.experiments import EXPERIMENTS, Experiment, Launch, cohorts
+from allotment.paper import EXPERIMENTS
+from allotment.experiments import Experiment, Launch, cohorts
 from allotment.report import Timing
-from allotment.training import ROUNDS_PER_BLOCK, train
+from allotment.settings import ROUNDS_PER_BLOCK
+from allotment.training import train
 from benchmarks.made_up import SIZES, examples_of, made_up_tasks
 from benchmarks.reference import train_mnist, train_two_pairs
 from benchmarks.reference_images import train_clusters, train_omniglot

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from allotment.network import ConvNormReLU, ModularLayer, MultiTaskNetwork
+from allotment.paper.networks import ConvNormReLU
+from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.report import Floor
 
 TYPES = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16}

@@ -19,11 +19,15 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
-from allotment.experiments import EXPERIMENTS, device_name
-from allotment.network import GumbelMatrix, MultiTaskNetwork, mnist_network
+from allotment.paper import EXPERIMENTS
+from allotment.experiments import device_name
+from allotment.allocation import GumbelMatrix
+from allotment.modules import MultiTaskNetwork
+from allotment.paper.networks import mnist_network
 from allotment.records import describe_environment
 from allotment.tasks import Split, Task
-from allotment.training import ROUNDS_PER_BLOCK, Run, train
+from allotment.settings import ROUNDS_PER_BLOCK
+from allotment.training import Run, train
 from benchmarks.speed import processor_name
 
 USUAL = {"tasks": 4, "components": 4, "runs": 1}

@@ -19,7 +19,8 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
-from allotment.experiments import EXPERIMENTS, device_name
+from allotment.paper import EXPERIMENTS
+from allotment.experiments import device_name
 from allotment.records import describe_environment
 from allotment.report import Floor, SpeedRecord, floor_lines, timing_table
 from allotment.training import PRECISIONS

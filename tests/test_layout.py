@@ -23,7 +23,7 @@ from textwrap import dedent
 from pytest import MonkeyPatch, mark
 
 from allotment import FitResult, Outcome, Progress, Run, Task, TrainingSettings
-from allotment._progress import Evaluation, Point, RunHeader, TrainingState
+from allotment._schema import Evaluation, Point, RunHeader, TrainingState
 
 REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "src" / "allotment"

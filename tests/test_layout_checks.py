@@ -4,13 +4,7 @@ from pathlib import Path
 
 from pytest import mark, raises
 
-from tests.test_layout import (
-    assert_folders_say_what_they_are_for,
-    assert_imports_follow_the_data,
-    assert_tree_is_complete,
-    read_tree,
-    run_python_blocks,
-)
+from tests.test_layout import assert_folders_say_what_they_are_for, assert_imports_follow_the_data, assert_tree_is_complete, read_tree, run_python_blocks
 
 
 def write_tree(root: Path, files: dict[str, str]) -> Path:

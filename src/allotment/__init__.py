@@ -1,38 +1,47 @@
 """Learns which parts of a network each task uses, while it learns the network.
 
-``analysis`` (numbers of embeddings and runs) and ``report`` (figures and pages) are loaded when
-they are first used, since they bring SciPy and matplotlib with them.
+``analysis`` (numbers of embeddings and runs), ``report`` (figures and pages) and ``load`` (runs on
+disk) are loaded when they are first used: the core and training need torch and NumPy alone.
 """
 
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from .experiments import load as load
-from .network import Allocation as Allocation
-from .network import Annealing as Annealing
-from .network import FixedMatrix as FixedMatrix
-from .network import GumbelMatrix as GumbelMatrix
-from .network import ModularLayer as ModularLayer
-from .network import MultiTaskNetwork as MultiTaskNetwork
-from .network import Noise as Noise
-from .network import NoSharing as NoSharing
-from .network import SharedBottom as SharedBottom
-from .network import budget_penalty as budget_penalty
-from .network import connection_penalty as connection_penalty
-from .network import disconnect_penalty as disconnect_penalty
-from .network import entropy_penalty as entropy_penalty
-from .network import extract as extract
-from .network import task_embeddings as task_embeddings
-from .tasks import FreshSamples as FreshSamples
+from .allocation import Allocation as Allocation
+from .allocation import Annealing as Annealing
+from .allocation import FixedMatrix as FixedMatrix
+from .allocation import GumbelMatrix as GumbelMatrix
+from .allocation import NoSharing as NoSharing
+from .allocation import SharedBottom as SharedBottom
+from .modules import ModularLayer as ModularLayer
+from .modules import MultiTaskModel as MultiTaskModel
+from .modules import MultiTaskNetwork as MultiTaskNetwork
+from .modules import Noise as Noise
+from .modules import TaskNetwork as TaskNetwork
+from .modules import budget_penalty as budget_penalty
+from .modules import connection_penalty as connection_penalty
+from .modules import disconnect_penalty as disconnect_penalty
+from .modules import entropy_penalty as entropy_penalty
+from .modules import extract as extract
+from .modules import for_task as for_task
+from .modules import modularize as modularize
+from .modules import task_embeddings as task_embeddings
+from .settings import Augmentation as Augmentation
+from .settings import Execution as Execution
+from .settings import LossBalancing as LossBalancing
+from .settings import Optimization as Optimization
+from .settings import Penalties as Penalties
+from .settings import TrainingSettings as TrainingSettings
+from .tasks import GeneratedDataset as GeneratedDataset
 from .tasks import Split as Split
 from .tasks import Task as Task
+from .training import ExecutionPlan as ExecutionPlan
 from .training import FitResult as FitResult
 from .training import Outcome as Outcome
 from .training import Progress as Progress
 from .training import Run as Run
-from .training import TrainingSettings as TrainingSettings
 from .training import fit as fit
+from .training import plan as plan
 from .training import train as train
 
 __version__ = "0.1.0"
@@ -40,12 +49,15 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from . import analysis as analysis
     from . import report as report
+    from .paper import load as load
 else:  # not for a type checker, to which every name would then be one of the library
 
-    def __getattr__(name: str) -> ModuleType:
+    def __getattr__(name: str) -> Any:
         if name in ("analysis", "report"):
             return import_module(f".{name}", __name__)
+        if name == "load":
+            return import_module(".paper", __name__).load
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), "analysis", "report"})
+        return sorted({*globals(), "analysis", "load", "report"})

@@ -4,15 +4,9 @@ import numpy as np
 from numpy.testing import assert_allclose
 from pytest import MonkeyPatch, approx
 
-from allotment._progress import Floats
+from allotment._schema import Floats
 from allotment.analysis import _chance as chance
-from allotment.analysis import (
-    apartness,
-    chance_own_is_nearest,
-    chance_similarity,
-    cosine_similarity,
-    own_is_nearest,
-)
+from allotment.analysis import apartness, chance_own_is_nearest, chance_similarity, cosine_similarity, own_is_nearest
 
 
 def rows_with(n_open: tuple[int, ...], n_components: int, seed: int = 0) -> Floats:

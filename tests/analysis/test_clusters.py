@@ -7,7 +7,7 @@ from pytest import approx, mark, raises
 from sklearn.cluster import AgglomerativeClustering
 from sklearn.metrics import adjusted_rand_score
 
-from allotment._progress import Floats
+from allotment._schema import Floats
 from allotment.analysis import agreement, cluster, cosine_similarity, cut, leaf_order, linkage
 from tests.records.made_up import PAIRS
 

@@ -3,12 +3,7 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from allotment.analysis import (
-    cosine_similarity,
-    distinct_groups,
-    embeddings,
-    recovers,
-)
+from allotment.analysis import cosine_similarity, distinct_groups, embeddings, recovers
 from tests.records.made_up import PAIRS, a_header, a_record, an_outcome
 
 

@@ -3,7 +3,7 @@ import math
 import numpy as np
 from pytest import approx, mark, raises
 
-from allotment._progress import Floats
+from allotment._schema import Floats
 from allotment.analysis import recovers, relatedness, separates
 from allotment.records import RunRecord
 from tests.records.made_up import PAIRS, a_header, a_record, an_outcome, failed_run

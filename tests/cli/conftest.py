@@ -7,7 +7,7 @@ from pathlib import Path
 from pytest import CaptureFixture, MonkeyPatch, fixture
 
 from allotment.cli import main
-from allotment.experiments import EXPERIMENTS
+from allotment.paper import EXPERIMENTS
 from tests.experiments.toy import toy
 
 

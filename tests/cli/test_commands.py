@@ -13,7 +13,7 @@ import allotment as al
 from allotment.cli import _demo
 from allotment.cli._parser import make_parser
 from allotment.data import DATASETS
-from allotment.experiments import EXPERIMENTS
+from allotment.paper import EXPERIMENTS
 from allotment.records import read_kept, read_runs
 from tests.cli.conftest import Command
 from tests.experiments.toy import make_small_data

@@ -6,7 +6,7 @@ from pytest import mark
 from rich.console import Console
 
 from allotment.cli._terminal_table import print_table
-from allotment.experiments import EXPERIMENTS
+from allotment.paper import EXPERIMENTS
 from allotment.report import Table, brief_table
 
 NUMBER = "4.214 ± 0.009 sd (n=2)"

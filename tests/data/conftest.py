@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pytest import MonkeyPatch, fixture
 
-from ._mirror import Mirror, running_mirror
+from tests.data._mirror import Mirror, running_mirror
 
 
 @fixture

@@ -5,9 +5,9 @@ from pathlib import Path
 
 from pytest import mark
 
-from ._mirror import Mirror
-from ._published import photograph_members, photographs, tar_gz
-from ._refusal import assert_refused
+from tests.data._mirror import Mirror
+from tests.data._published import photograph_members, photographs, tar_gz
+from tests.data._refusal import assert_refused
 
 _FILE = "cifar-100-binary.tar.gz"
 _MEMBERS = photograph_members(photographs().arrays)

@@ -10,7 +10,7 @@ from pytest import mark, raises
 
 from allotment.data import Array, ChannelMean, ClassCounts, DataError, DrawnCharacters
 
-from ._published import drawings
+from tests.data._published import drawings
 
 
 def _refused(match: str) -> AbstractContextManager[Any]:

@@ -9,9 +9,9 @@ from pytest import MonkeyPatch, mark, raises
 
 from allotment.data import DataError, prepare
 
-from ._mirror import Mirror
-from ._published import digits
-from ._refusal import assert_refused, snapshot
+from tests.data._mirror import Mirror
+from tests.data._published import digits
+from tests.data._refusal import assert_refused, snapshot
 
 _NAMES = list(digits().contents)
 _CLOSED = "http://127.0.0.1:9/"  # the port that discards; nobody listens

@@ -7,7 +7,7 @@ from pytest import MonkeyPatch, fixture, raises
 
 from allotment.data import DATASETS, DataError, data_folder, load, status
 
-from ._published import digits
+from tests.data._published import digits
 
 
 @fixture(autouse=True)

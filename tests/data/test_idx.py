@@ -5,9 +5,9 @@ from pathlib import Path
 import numpy as np
 from pytest import mark
 
-from ._mirror import Mirror
-from ._published import digits, gz, idx
-from ._refusal import assert_refused
+from tests.data._mirror import Mirror
+from tests.data._published import digits, gz, idx
+from tests.data._refusal import assert_refused
 
 _FILE = "train-images-idx3-ubyte.gz"
 _GOOD = digits().contents[_FILE]

@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 from pytest import mark
 
-from ._mirror import Mirror
-from ._published import drawing_members, drawings, png, zipped
-from ._refusal import assert_refused
+from tests.data._mirror import Mirror
+from tests.data._published import drawing_members, drawings, png, zipped
+from tests.data._refusal import assert_refused
 
 _FILE = "images_evaluation.zip"
 _MEMBERS = drawing_members(drawings().arrays)[1]

@@ -10,9 +10,9 @@ from pytest import MonkeyPatch, fixture, mark, raises
 
 from allotment.data import DataError, DataSet, load, prepare
 
-from ._mirror import Mirror
-from ._published import ALL, Published, digits
-from ._refusal import assert_refused, snapshot
+from tests.data._mirror import Mirror
+from tests.data._published import ALL, Published, digits
+from tests.data._refusal import assert_refused, snapshot
 
 
 @fixture

@@ -8,7 +8,7 @@ from pytest import mark, skip
 
 from allotment.data import DATASETS, DataSet, check
 
-from ._published import digits
+from tests.data._published import digits
 
 
 def test_a_sound_file_has_no_fault(folder: Path) -> None:

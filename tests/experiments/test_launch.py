@@ -6,7 +6,8 @@ from typing import Any
 import torch
 from pytest import mark, raises
 
-from allotment.experiments import EXPERIMENTS, Cohort, Launch, cohorts, run_launch
+from allotment.paper import EXPERIMENTS
+from allotment.experiments import Cohort, Launch, cohorts, run_launch
 from allotment.records import RecordError, unfinished_runs
 from allotment.training import Progress
 from tests.experiments.toy import toy

@@ -4,13 +4,8 @@ from typing import Any
 
 from pytest import mark, raises
 
-from allotment.experiments import (
-    EXPERIMENTS,
-    GumbelSettings,
-    SharedBottomSettings,
-    check_free,
-    overridden,
-)
+from allotment.paper import EXPERIMENTS
+from allotment.experiments import GumbelSettings, SharedBottomSettings, check_free, overridden
 
 TWO_PAIRS = EXPERIMENTS["two_pairs"]
 

@@ -10,10 +10,12 @@ from pytest import MonkeyPatch
 from torch import nn
 
 from allotment.data import DATASETS, Array, ArraySpec
-from allotment.experiments import EXPERIMENTS, Experiment, TaskChoice
-from allotment.network import Allocate, MultiTaskNetwork
+from allotment.paper import EXPERIMENTS
+from allotment.experiments import Experiment, TaskChoice
+from allotment.paper.networks import Allocate
+from allotment.modules import MultiTaskNetwork
 from allotment.tasks import Task
-from tests.tasks.made_up import drawings, grey_images, photographs
+from tests.paper.suites.made_up import drawings, grey_images, photographs
 
 # Recording a step of a deep network takes ten times as long as these few rounds.
 OMNIGLOT = {"batch_size": 2, "evaluate_every": 10, "capture": False}

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from allotment._progress import Evaluation, Floats, Outcome, Point, RunHeader
+from allotment._schema import Evaluation, Floats, Outcome, Point, RunHeader
 from allotment.records import Environment, RunRecord, Snapshots
 
 PAIRS = np.array([[1, 0, 1, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 0]], dtype=float)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from allotment._progress import TrainingState
+from allotment._schema import TrainingState
 from allotment.records import Checkpoints, RecordError
 from allotment.records import _checkpoint as checkpoint_module
 from tests.records.test_writer import contents

@@ -6,16 +6,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from allotment.records import RecordError, Snapshots, keep, read_kept
-from tests.records.made_up import (
-    ENVIRONMENT,
-    a_header,
-    a_record,
-    accuracy_run,
-    an_evaluation,
-    an_outcome,
-    failed_run,
-    loss_run,
-)
+from tests.records.made_up import ENVIRONMENT, a_header, a_record, accuracy_run, an_evaluation, an_outcome, failed_run, loss_run
 
 
 def test_a_kept_run_is_the_same_record_but_for_its_length(tmp_path: Path) -> None:

@@ -9,17 +9,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_array_equal
 
-from allotment._progress import RunHeader, TrainingState
-from allotment.records import (
-    RecordError,
-    RunWriter,
-    check_same,
-    read_environment,
-    read_run,
-    reopen_runs,
-    run_folder,
-    unfinished_runs,
-)
+from allotment._schema import RunHeader, TrainingState
+from allotment.records import RecordError, RunWriter, check_same, read_environment, read_run, reopen_runs, run_folder, unfinished_runs
 from tests.records.made_up import a_header, a_point, an_outcome
 from tests.records.test_writer import contents
 

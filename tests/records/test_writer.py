@@ -5,16 +5,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from allotment.records import (
-    RecordError,
-    RunWriter,
-    open_runs,
-    read_run,
-    read_runs,
-    read_weights,
-    run_folder,
-    unfinished_runs,
-)
+from allotment.records import RecordError, RunWriter, open_runs, read_run, read_runs, read_weights, run_folder, unfinished_runs
 from allotment.records import _writer as writer_module
 from tests.records.made_up import a_header, a_point, an_evaluation, an_outcome
 

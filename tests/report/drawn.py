@@ -6,13 +6,7 @@ from matplotlib.figure import Figure
 
 from allotment.analysis import embeddings
 from allotment.records import RunRecord
-from allotment.report import (
-    allocation_map,
-    plane_map,
-    probabilities_over_time,
-    similarity_map,
-    task_tree,
-)
+from allotment.report import allocation_map, plane_map, probabilities_over_time, similarity_map, task_tree
 
 
 def allocation_of(record: RunRecord) -> Figure:

@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from allotment._progress import Floats
+from allotment._schema import Floats
 from allotment.records import RunRecord
 from allotment.report import Expectation, ExpectedRow
-from allotment.tasks._omniglot import ALPHABETS as PUBLISHED
+from allotment.paper.suites._omniglot import ALPHABETS as PUBLISHED
 from tests.records.made_up import a_header, a_record, an_evaluation, an_outcome
 
 SUPERCLASSES = (

@@ -6,14 +6,7 @@ from matplotlib.figure import Figure
 from pytest import mark, raises
 
 import allotment as al
-from allotment.report import (
-    allocation_map,
-    plane_map,
-    png,
-    probabilities_over_time,
-    similarity_map,
-    task_tree,
-)
+from allotment.report import allocation_map, plane_map, png, probabilities_over_time, similarity_map, task_tree
 
 ROWS = [[1, 0, 1], [1, 0, 1], [0, 1, 1]]
 NAMES = ["size", "weight", "kind"]

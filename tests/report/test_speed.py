@@ -4,16 +4,7 @@ from pathlib import Path
 from pytest import approx, mark, raises
 
 from allotment.records import RecordError
-from allotment.report import (
-    Floor,
-    SpeedRecord,
-    Timing,
-    floor_lines,
-    read_speed,
-    speed_summary,
-    speed_table,
-    timing_table,
-)
+from allotment.report import Floor, SpeedRecord, Timing, floor_lines, read_speed, speed_summary, speed_table, timing_table
 from tests.records.made_up import ENVIRONMENT
 
 RECORD = SpeedRecord(

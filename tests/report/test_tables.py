@@ -7,14 +7,7 @@ from allotment.records import RunRecord
 from allotment.report import ExpectedRow, brief_table, markdown_table, result_table, words
 from allotment.report._provenance import provenance
 from allotment.report._section import section
-from tests.records.made_up import (
-    a_header,
-    a_record,
-    accuracy_run,
-    an_outcome,
-    failed_run,
-    loss_run,
-)
+from tests.records.made_up import a_header, a_record, accuracy_run, an_outcome, failed_run, loss_run
 from tests.report.expected import MNIST, TWO_PAIRS, runs
 
 

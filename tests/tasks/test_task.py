@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from allotment.tasks import FreshSamples, Loss, Split, Task, check_names, synthetic_pairs
+from allotment.tasks import FreshSamples, Loss, Split, Task, check_names
+from allotment.paper.suites import synthetic_pairs
 
 
 class Coins(FreshSamples):

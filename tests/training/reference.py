@@ -9,12 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from allotment.network import GumbelMatrix, MultiTaskNetwork, Noise
+from allotment.allocation import GumbelMatrix
+from allotment.modules import MultiTaskNetwork, Noise
 from allotment.tasks import Split, as_seen
-from allotment.training import ROUNDS_PER_BLOCK, Run, TrainingSettings
-from allotment.training._blocks import BlockMaker
-from allotment.training._forms import layout_of, some_targets
-from allotment.training._store import Store
+from allotment.settings import ROUNDS_PER_BLOCK, TrainingSettings
+from allotment.training import Run
+from allotment._engine._sampler import BlockMaker
+from allotment._engine._losses import layout_of, some_targets
+from allotment._engine._dataset import Store
 
 NORMALISATIONS = (nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d)
 

@@ -8,22 +8,13 @@ from numpy.testing import assert_allclose
 from pytest import mark
 from torch import nn
 
-from allotment.network import GumbelMatrix, MultiTaskNetwork, SharedBottom
+from allotment.allocation import GumbelMatrix, SharedBottom
+from allotment.modules import MultiTaskNetwork
 from allotment.tasks import Task
 from allotment.training import Progress, Run
 
-from .test_evaluation import assert_equal, by_hand
-from .toy import (
-    N_INPUTS,
-    SETTINGS,
-    a_network,
-    a_run,
-    classes,
-    mixed,
-    mixed_network,
-    n_different,
-    progress_of,
-)
+from tests.training.test_evaluation import assert_equal, by_hand
+from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, classes, mixed, mixed_network, n_different, progress_of
 
 # A learning rate at which accuracy comes and goes.
 RESTLESS = replace(SETTINGS, rounds=60, learning_rate=0.3, evaluate_every=10)

@@ -2,13 +2,15 @@
 
 from pytest import mark
 
-from allotment._progress import Floats
+from allotment._schema import Floats
 from allotment._streams import torch_stream
-from allotment.network import GumbelMatrix, pairs_network
-from allotment.tasks import synthetic_pairs
-from allotment.training import Run, TrainingSettings
+from allotment.allocation import GumbelMatrix
+from allotment.paper.networks import pairs_network
+from allotment.paper.suites import synthetic_pairs
+from allotment.training import Run
+from allotment.settings import TrainingSettings
 
-from .toy import outcomes_of
+from tests.training.toy import outcomes_of
 
 
 def finds_the_pairs(matrix: Floats) -> bool:

@@ -10,22 +10,13 @@ from numpy.testing import assert_allclose
 from pytest import MonkeyPatch, fixture, mark
 from torch import nn
 
-from allotment._progress import Evaluation, Outcome
-from allotment.network import GumbelMatrix, MultiTaskNetwork
+from allotment._schema import Evaluation, Outcome
+from allotment.allocation import GumbelMatrix
+from allotment.modules import MultiTaskNetwork
 from allotment.tasks import Split, Task
 from allotment.training import Run, _evaluation
 
-from .toy import (
-    N_INPUTS,
-    SETTINGS,
-    a_network,
-    a_run,
-    classes,
-    lines,
-    mixed,
-    mixed_network,
-    outcomes_of,
-)
+from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, classes, lines, mixed, mixed_network, outcomes_of
 
 WIDTHS = (2, 5, 3)
 

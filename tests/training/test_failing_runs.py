@@ -8,11 +8,13 @@ from pytest import mark
 from torch import Tensor, nn
 
 from allotment._streams import stream_seed
-from allotment.network import MultiTaskNetwork, SharedBottom
+from allotment.modules import MultiTaskNetwork
+from allotment.allocation import SharedBottom
 from allotment.tasks import Task
-from allotment.training import Run, TrainingSettings
+from allotment.training import Run
+from allotment.settings import TrainingSettings
 
-from .toy import SETTINGS, Line, a_network, a_run, assert_same_end, lines, outcomes_of, progress_of
+from tests.training.toy import SETTINGS, Line, a_network, a_run, assert_same_end, lines, outcomes_of, progress_of
 
 
 class Poisoned(Line):

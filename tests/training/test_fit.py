@@ -9,11 +9,12 @@ from numpy.testing import assert_allclose
 from pytest import mark, warns
 from torch import nn
 
-from allotment.network import GumbelMatrix, ModularLayer, MultiTaskNetwork, task_embeddings
+from allotment.allocation import GumbelMatrix
+from allotment.modules import ModularLayer, MultiTaskNetwork, task_embeddings
 from allotment.tasks import Task
 from allotment.training import Progress, fit
 
-from .toy import N_INPUTS, SETTINGS, a_network, a_run, classes, n_different, weights_of
+from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, classes, n_different, weights_of
 
 
 def a_classifier() -> MultiTaskNetwork:

@@ -6,16 +6,11 @@ import torch
 from pytest import mark
 from torch import nn
 
-from allotment.network import (
-    FixedMatrix,
-    GumbelMatrix,
-    ModularLayer,
-    MultiTaskNetwork,
-    SharedBottom,
-)
+from allotment.allocation import FixedMatrix, GumbelMatrix, SharedBottom
+from allotment.modules import ModularLayer, MultiTaskNetwork
 
-from .test_program import assert_trained_plainly
-from .toy import N_INPUTS, a_network, a_run, outcomes_of, weights_of
+from tests.engine.test_trainer import assert_trained_plainly
+from tests.training.toy import N_INPUTS, a_network, a_run, outcomes_of, weights_of
 
 
 @mark.usefixtures("double")

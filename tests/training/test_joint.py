@@ -10,13 +10,14 @@ from pytest import mark
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from allotment.network import GumbelMatrix, MultiTaskNetwork
+from allotment.allocation import GumbelMatrix
+from allotment.modules import MultiTaskNetwork
 from allotment.training import Run
-from allotment.training._program import Program
+from allotment._engine._trainer import Program
 
-from .reference import plainly_trained, steps_of
-from .test_program import RUNS, assert_trained_plainly, of_classes, of_other_heads, of_pictures
-from .toy import N_INPUTS, a_network, a_run, outcomes_of, progress_of, weights_of
+from tests.training.reference import plainly_trained, steps_of
+from tests.engine.test_trainer import RUNS, assert_trained_plainly, of_classes, of_other_heads, of_pictures
+from tests.training.toy import N_INPUTS, a_network, a_run, outcomes_of, progress_of, weights_of
 
 
 def jointly(run: Run, *, rounds: int | None = None) -> Run:

@@ -7,11 +7,11 @@ import torch
 from pytest import mark, param, raises
 from torch import Tensor
 
-from allotment.network import Annealing, GumbelMatrix, SharedBottom
+from allotment.allocation import Annealing, GumbelMatrix, SharedBottom
 from allotment.tasks import Split, Task
 from allotment.training import Run
 
-from .toy import N_INPUTS, SETTINGS, Line, a_network, a_run, outcomes_of, progress_of
+from tests.training.toy import N_INPUTS, SETTINGS, Line, a_network, a_run, outcomes_of, progress_of
 
 
 def of_temperature(seed: int, start: float) -> Run:

@@ -9,28 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 from pytest import MonkeyPatch, mark, param, raises
 from torch import nn
 
-from allotment._progress import Evaluation, Outcome
-from allotment.network import GumbelMatrix, MultiTaskNetwork
-from allotment.training import Progress, Run, TrainingState, _loop, train
+from allotment._schema import Evaluation, Outcome
+from allotment.allocation import GumbelMatrix
+from allotment.modules import MultiTaskNetwork
+from allotment.training import Progress, Run, TrainingState, _train, train
 
-from .test_loop import (
-    of_batch_norms,
-    of_classes,
-    of_fixed_gates,
-    of_lines,
-    of_mixed,
-    of_own_tasks,
-)
-from .toy import (
-    SETTINGS,
-    a_network,
-    a_run,
-    classes,
-    lines,
-    n_different,
-    picture_network,
-    pictures,
-)
+from tests.training.test_train import of_batch_norms, of_classes, of_fixed_gates, of_lines, of_mixed, of_own_tasks
+from tests.training.toy import SETTINGS, a_network, a_run, classes, lines, n_different, picture_network, pictures
 
 ROUNDS = 55  # the last block is a short one
 N_LAST = 23  # rounds whose losses are averaged at the end: neither one block nor all

@@ -9,11 +9,12 @@ from typing import Any
 from pytest import mark, param, raises
 from torch import nn
 
-from allotment.network import GumbelMatrix, ModularLayer, MultiTaskNetwork, SharedBottom
+from allotment.allocation import GumbelMatrix, SharedBottom
+from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import Task
 from allotment.training import Run, fit
 
-from .toy import SETTINGS, Line, a_network, classes, lines
+from tests.training.toy import SETTINGS, Line, a_network, classes, lines
 
 
 def tasks_named(*names: str) -> list[Task]:

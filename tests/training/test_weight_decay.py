@@ -8,20 +8,12 @@ from pytest import mark, param
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from allotment.network import GumbelMatrix, MultiTaskNetwork
+from allotment.allocation import GumbelMatrix
+from allotment.modules import MultiTaskNetwork
 from allotment.tasks import Task
 from allotment.training import Run
 
-from .toy import (
-    N_INPUTS,
-    SETTINGS,
-    a_network,
-    a_run,
-    lines,
-    picture_network,
-    pictures,
-    weights_of,
-)
+from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, lines, picture_network, pictures, weights_of
 
 
 def zero(outputs: Tensor, targets: Tensor) -> Tensor:

@@ -7,20 +7,13 @@ from numpy.testing import assert_allclose
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from allotment._progress import Outcome
-from allotment.network import (
-    Allocation,
-    ConvNormReLU,
-    GumbelMatrix,
-    ModularLayer,
-    MultiTaskNetwork,
-    NormReLU,
-    SameAvgPool2d,
-    SameConv2d,
-    SameMaxPool2d,
-)
+from allotment._schema import Outcome
+from allotment.allocation import Allocation, GumbelMatrix
+from allotment.paper.networks import ConvNormReLU, NormReLU, SameAvgPool2d, SameConv2d, SameMaxPool2d
+from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import FreshSamples, Split, Task
-from allotment.training import Progress, Run, TrainingSettings, train
+from allotment.training import Progress, Run, train
+from allotment.settings import TrainingSettings
 
 N_INPUTS = 6
 SETTINGS = TrainingSettings(rounds=10, batch_size=8, learning_rate=0.01)

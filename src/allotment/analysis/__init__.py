@@ -71,8 +71,8 @@ from ._relatedness import relatedness as relatedness
 from ._relatedness import separates as separates
 from ._relatedness import stability as stability
 from ._suite import n_suites as n_suites
-from ._trends import Trend as Trend
-from ._trends import usage_trends as usage_trends
+from ..paper._trends import Trend as Trend
+from ..paper._trends import usage_trends as usage_trends
 from ._usage import Usage as Usage
 from ._usage import component_kind as component_kind
 from ._usage import usage_by_kind as usage_by_kind

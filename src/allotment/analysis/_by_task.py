@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 
 import numpy as np
 
-from allotment._progress import Floats
-from allotment.records import RunRecord
+from .._schema import Floats
+from ..records import RunRecord
 
 from ._estimate import Estimate, estimate
 from ._families import family_names

@@ -7,7 +7,7 @@ from math import comb
 import numpy as np
 from numpy.typing import ArrayLike
 
-from allotment._progress import Floats
+from .._schema import Floats
 
 from ._embeddings import cosine_similarity, distinct_groups
 from ._families import ROUNDING, family_names, own_is_nearest

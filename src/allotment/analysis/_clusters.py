@@ -10,7 +10,7 @@ from scipy.cluster import hierarchy
 from scipy.spatial.distance import squareform
 from sklearn.metrics import silhouette_score
 
-from allotment._progress import Floats
+from .._schema import Floats
 
 _DIGITS = 10  # of a height in the tree: distances that differ by rounding alone are a tie
 

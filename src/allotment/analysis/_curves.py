@@ -6,8 +6,8 @@ from functools import reduce
 
 import numpy as np
 
-from allotment._progress import Floats
-from allotment.records import RunRecord
+from .._schema import Floats
+from ..records import RunRecord
 
 from ._estimate import Estimate, estimate, half_width
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from allotment._progress import Floats
-from allotment.records import RunRecord
+from .._schema import Floats
+from ..records import RunRecord
 
 from ._estimate import estimate
 from ._measure import measure

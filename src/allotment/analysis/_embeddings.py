@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import ArrayLike
 
-from allotment._progress import Floats
-from allotment.records import RunRecord
+from .._schema import Floats
+from ..records import RunRecord
 
 
 def embeddings(record: RunRecord) -> Floats:

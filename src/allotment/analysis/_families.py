@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from allotment._progress import Floats
+from .._schema import Floats
 
 from ._embeddings import distinct_groups
 

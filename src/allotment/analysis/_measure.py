@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from allotment._progress import Evaluation
-from allotment.records import RunRecord
+from .._schema import Evaluation
+from ..records import RunRecord
 
 from ._embeddings import is_uniform, recovers
 from ._estimate import Estimate, estimate

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from allotment._progress import Floats
+from .._schema import Floats
 
 _NOTHING = 1e-12  # a squared distance that is left by rounding
 

@@ -6,8 +6,8 @@ from itertools import combinations
 
 import numpy as np
 
-from allotment._progress import Floats
-from allotment.records import RunRecord
+from .._schema import Floats
+from ..records import RunRecord
 
 from ._chance import apartness, chance_own_is_nearest, chance_similarity
 from ._clusters import Clustering, agreement, cluster, cut, linkage, numbered

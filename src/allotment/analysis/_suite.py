@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from allotment.records import RunRecord
+from ..records import RunRecord
 
 
 def n_suites(records: Sequence[RunRecord]) -> int:

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from allotment._progress import Floats
-from allotment.records import RunRecord
+from .._schema import Floats
+from ..records import RunRecord
 
 from ._embeddings import embeddings
 

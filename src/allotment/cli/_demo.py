@@ -8,7 +8,8 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
-from ..experiments import EXPERIMENTS, Launch, run_launch
+from ..paper import EXPERIMENTS
+from ..experiments import Launch, run_launch
 from ._display import Display, say
 from ._pages import write_page
 from ._run import print_results

@@ -58,8 +58,8 @@ class Display:
         n_rounds = cohort.runs[0].settings.rounds
         if cohort is not self._cohort:
             self._begin(cohort, progress.round, n_rounds)
-        if progress.points:
-            self._open = float(np.mean([point.share_active for point in progress.points]))
+        if progress.entries:
+            self._open = float(np.mean([point.share_active for point in progress.entries]))
         losses = progress.losses[np.isfinite(progress.losses)]
         loss = f"{losses.mean():.3f}" if len(losses) else "none finite"
         state = f"loss {loss}  open {self._open:.0%}{self._left(progress.round, n_rounds)}"

@@ -6,9 +6,9 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ..experiments import EXPERIMENTS
+from ..paper import EXPERIMENTS
 from ..records import RecordError, RunRecord, keep, read_kept, read_runs, unfinished_runs
-from ..training import TrainingSettings
+from ..settings import TrainingSettings
 
 if TYPE_CHECKING:
     from ..report import Expectation
@@ -61,13 +61,7 @@ def docs(options: Namespace) -> int:
 
 def generated_pages(root: Path) -> dict[Path, str]:
     """Returns what the pages that are made from the kept results should hold."""
-    from ..report import (
-        markdown_results,
-        readme_results,
-        speed_summary,
-        speed_table,
-        with_block,
-    )
+    from ..report import markdown_results, readme_results, speed_summary, speed_table, with_block
 
     records = read_kept(root / "results")
     expected = [_remarked(each, root / "results") for each in expectations(records)]

@@ -13,17 +13,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
-from ..experiments import (
-    EXPERIMENTS,
-    Experiment,
-    Launch,
-    Stop,
-    Stopped,
-    check_free,
-    experiment_named,
-    overridden,
-    run_launch,
-)
+from ..paper import EXPERIMENTS, experiment_named
+from ..experiments import Experiment, Launch, Stop, Stopped, check_free, overridden, run_launch
 from ..records import read_run
 from ._display import Display, say
 from ._options import described, settled

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .._checks import check_choice
-from .._progress import RunHeader
+from .._schema import RunHeader
 from .._streams import torch_stream
-from ..network import Allocate, MultiTaskNetwork
+from ..modules import TaskNetwork
+from ..settings import TrainingSettings
 from ..tasks import Task
-from ..training import TrainingSettings
-from ._methods import Method, build_allocation
+from ._methods import Allocate, Method, build_allocation
 
 if TYPE_CHECKING:
     from ..report import Expectation
@@ -39,7 +39,7 @@ class Experiment:
     splits: Mapping[str, str] = field(default_factory=dict)  # by condition, where they differ so
     tasks: Callable[[TaskChoice], list[Task]]
     tasks_differ: bool = False  # whether each seed has tasks of its own
-    network: Callable[[Allocate, Mapping[str, int]], MultiTaskNetwork]
+    network: Callable[[Allocate, Mapping[str, int]], TaskNetwork]
     methods: tuple[Method, ...]
     baseline: str = ""  # the method that others are compared with; empty: with each other
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # what others published, by name
@@ -78,9 +78,7 @@ class Experiment:
         conditions = tuple(c for c, split in self.splits.items() if split in chosen)
         return replace(self, conditions=conditions)
 
-    def build_network(
-        self, method: Method, outputs: Mapping[str, int], seed: int
-    ) -> MultiTaskNetwork:
+    def build_network(self, method: Method, outputs: Mapping[str, int], seed: int) -> TaskNetwork:
         """Returns the untrained network of a method; its weights are a function of the seed.
 
         ``outputs`` holds how many outputs each task has, by name.
@@ -131,7 +129,7 @@ class Experiment:
         method: Method,
         condition: str,
         seed: int,
-        network: MultiTaskNetwork,
+        network: TaskNetwork,
         tasks: Sequence[Task],
         settings: TrainingSettings,
         command: str,
@@ -147,6 +145,8 @@ class Experiment:
             families=families if all(families) else (),
             layer_sizes=network.layer_sizes,
             component_names=network.component_names,
+            component_kinds=network.component_kinds,
+            is_binary=all(layer.allocation.is_binary for layer in network.modular_layers),
             measure=self.measure,
             n_last_rounds=self.n_last_rounds,
             n_classes=tuple(t.n_outputs for t in tasks) if self.measure == "accuracy" else (),

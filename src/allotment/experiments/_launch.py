@@ -8,9 +8,10 @@ from typing import Any
 import torch
 
 from .._checks import check_at_least
-from .._progress import RunHeader
+from .._schema import RunHeader
+from ..settings import ROUNDS_PER_BLOCK
 from ..tasks import Task
-from ..training import ROUNDS_PER_BLOCK, Run
+from ..training import Run
 from ._experiment import Experiment, TaskChoice
 from ._methods import Method
 

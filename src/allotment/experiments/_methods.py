@@ -1,11 +1,11 @@
 """Ways of sharing, as settings, and the one place that builds them."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
-from ..network import Allocation, GumbelMatrix, NoSharing, SharedBottom
-from ..training import TrainingSettings
+from ..allocation import Allocation, GumbelMatrix, NoSharing, SharedBottom
+from ..settings import TrainingSettings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -27,6 +27,7 @@ class GumbelSettings:
     p_init: float = 0.5
 
 
+Allocate = Callable[[int], Allocation]  # from a number of components
 AllocationSettings = SharedBottomSettings | NoSharingSettings | GumbelSettings
 
 
@@ -48,7 +49,7 @@ class Method:
 
     def settings(self, common: TrainingSettings) -> TrainingSettings:
         """Returns the settings that the method trains with, given those of its experiment."""
-        return replace(common, **self.training)
+        return common.changed(**self.training)
 
 
 def build_allocation(settings: AllocationSettings, n_tasks: int, n_components: int) -> Allocation:

@@ -6,10 +6,11 @@ from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
 from .._checks import nearest
+from ..settings import GROUPS, group_of, setting_names
 from ._experiment import Experiment
 from ._methods import Method
 
-PREFIXES = ("training", "allocation")
+PREFIXES = ("training", "allocation", *(name for name, _ in GROUPS))
 
 
 def overridden(experiment: Experiment, assignments: Sequence[str]) -> Experiment:
@@ -32,14 +33,16 @@ def overridden(experiment: Experiment, assignments: Sequence[str]) -> Experiment
         if prefix == "allocation":
             experiment = replace(experiment, methods=_changed(experiment.methods, field, text))
         else:
-            training = replace(experiment.training, **_parsed(experiment.training, field, text))
+            group = group_of(field)
+            settings = getattr(experiment.training, group) if group else experiment.training
+            training = experiment.training.changed(**_parsed(settings, field, text))
             experiment = replace(experiment, training=training)
     return experiment
 
 
 def check_free(assignments: Sequence[str], methods: Sequence[Method]) -> None:
     """Raises where a setting is given of which one of the methods has a value of its own."""
-    given = {assignment.partition("=")[0].removeprefix("training.") for assignment in assignments}
+    given = {assignment.partition("=")[0].rpartition(".")[2] for assignment in assignments}
     for method in methods:
         for field, value in method.training.items():
             if field in given:
@@ -52,7 +55,7 @@ def check_free(assignments: Sequence[str], methods: Sequence[Method]) -> None:
 
 def _check_known(experiment: Experiment, prefix: str, field: str) -> None:
     """Raises unless there is a setting of this name; one with another prefix may be meant."""
-    training = [f.name for f in fields(experiment.training)]
+    training = setting_names()
     allocation = sorted({f.name for m in experiment.methods for f in fields(m.allocation)})
     known, title = (
         (allocation, "An allocation's settings")

@@ -79,7 +79,7 @@ def _train(
     for progress in train(
         cohort.runs, device=launch.device, n_last_rounds=n_last, resume_from=state
     ):
-        for writer, point in zip(writers, progress.points or [], strict=False):
+        for writer, point in zip(writers, progress.entries or [], strict=False):
             writer.add(point)
         for writer, outcome in zip(writers, progress.outcomes or [], strict=False):
             writer.close(outcome)

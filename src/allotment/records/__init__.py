@@ -7,7 +7,7 @@ place come back as the same ``RunRecord``, so whatever is computed or drawn work
 >>> import tempfile
 >>> from pathlib import Path
 >>> import numpy as np
->>> from allotment._progress import Outcome, Point, RunHeader
+>>> from allotment._progress import Outcome, LogEntry, RunHeader
 >>> header = RunHeader(
 ...     experiment="toy", condition="", method="gumbel", seed=3, task_names=("a", "b"), families=(),
 ...     layer_sizes=(2,), component_names=("wide", "deep"), measure="loss", n_last_rounds=10,
@@ -20,7 +20,7 @@ place come back as the same ``RunRecord``, so whatever is computed or drawn work
 >>> out = Path(tempfile.mkdtemp())
 >>> writer = RunWriter(run_folder(out, header), header, device="cpu")
 >>> losses = np.array([0.2, 0.3])
->>> writer.add(Point(round=10, losses=losses, probabilities=gates, share_active=0.75))
+>>> writer.add(LogEntry(round=10, losses=losses, probabilities=gates, share_active=0.75))
 >>> [folder.relative_to(out).as_posix() for folder in unfinished_runs(out)]
 ['gumbel/seed-003']
 >>> writer.close(outcome)

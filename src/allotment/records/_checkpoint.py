@@ -9,7 +9,7 @@ from typing import Any
 
 from safetensors.torch import load, save
 
-from allotment._progress import TrainingState
+from .._schema import TrainingState
 
 from ._errors import RecordError, reading, writing
 from ._files import plain, read_json, sync_folder, write_bytes, write_json
@@ -121,7 +121,7 @@ class Checkpoints:
     def _manifest(self, state: TrainingState, parts: dict[str, str]) -> dict[str, Any]:
         content = {
             "round": state.round,
-            "n_points": state.n_points,
+            "n_points": state.n_entries,
             "seconds": state.seconds,
             "runs": self._runs,
             "parts": parts,
@@ -144,7 +144,7 @@ class Checkpoints:
                 content += part
             return TrainingState(
                 round=manifest["round"],
-                n_points=manifest["n_points"],
+                n_entries=manifest["n_points"],
                 seconds=manifest["seconds"],
                 tensors=load(bytes(content)),
             )

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from allotment._progress import Floats
+from .._schema import Floats
 
 from ._errors import reading, writing
 

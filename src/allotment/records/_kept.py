@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from allotment._progress import Evaluation, Floats
+from .._schema import Evaluation, Floats
 
 from ._environment import Environment
 from ._errors import RecordError, reading, writing

@@ -5,7 +5,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from allotment._progress import Evaluation, Floats, Outcome, RunHeader
+from .._schema import Evaluation, Floats, Outcome, RunHeader
 
 from ._environment import Environment
 

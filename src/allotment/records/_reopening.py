@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from allotment._progress import RunHeader, TrainingState
+from .._schema import RunHeader, TrainingState
 
 from ._environment import Environment, describe_environment
 from ._errors import RecordError, reading, writing
@@ -65,7 +65,7 @@ def _reopened(
         folder.mkdir(parents=True, exist_ok=True)
         for left in (folder / "interrupted.json", *folder.glob(".*.unfinished")):
             left.unlink(missing_ok=True)
-    earlier = _points_until(folder, state) if state and state.n_points else Earlier()
+    earlier = _points_until(folder, state) if state and state.n_entries else Earlier()
     _cut(folder / "metrics.jsonl", len(earlier.rounds))
     settings = folder / "settings.json"
     if not settings.exists() or first_difference(read_json(settings), plain(header)):
@@ -83,7 +83,7 @@ def _points_until(folder: Path, state: TrainingState) -> Earlier:
     """Returns the points that were told before a state was taken."""
     rounds = [point["round"] for point in _whole_lines(folder / "metrics.jsonl")]
     snapshots = read_snapshots(folder / "allocations.npz")
-    n = state.n_points
+    n = state.n_entries
     if len(rounds) < n or snapshots.rounds[:n].tolist() != rounds[:n]:
         raise RecordError(
             f"A run that goes on after round {state.round} should have {n} points in "

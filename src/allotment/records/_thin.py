@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from allotment._progress import Evaluation, Floats
+from .._schema import Evaluation, Floats
 
 from ._files import plain
 from ._record import RunRecord, Snapshots

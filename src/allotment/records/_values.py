@@ -3,7 +3,7 @@
 from dataclasses import fields
 from typing import Any
 
-from allotment._progress import Evaluation, Outcome, Point, RunHeader
+from .._schema import Evaluation, Outcome, LogEntry, RunHeader
 
 from ._environment import Environment
 from ._files import floats, number, plain
@@ -35,7 +35,7 @@ def evaluation_from(value: dict[str, Any] | None) -> Evaluation | None:
     )
 
 
-def point_line(point: Point) -> dict[str, Any]:
+def point_line(point: LogEntry) -> dict[str, Any]:
     """Returns what `metrics.jsonl` holds of a point: everything except the probabilities."""
     line: dict[str, Any] = plain(point)
     del line["probabilities"]

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from safetensors.torch import save
 
-from allotment._progress import Floats, Outcome, Point, RunHeader
+from .._schema import Floats, Outcome, LogEntry, RunHeader
 
 from ._environment import Environment, describe_environment
 from ._errors import RecordError, writing
@@ -79,7 +79,7 @@ class RunWriter:
             write_json(folder / "settings.json", header)
             write_json(folder / "environment.json", environment or describe_environment(device))
 
-    def add(self, point: Point) -> None:
+    def add(self, point: LogEntry) -> None:
         """Appends a point to the metrics; does nothing to a run that is closed."""
         if not self._open:
             return

@@ -2,8 +2,8 @@
 
 from itertools import combinations
 
-from allotment.analysis import n_decimals, paired_difference
-from allotment.records import RunRecord
+from ..analysis import n_decimals, paired_difference
+from ..records import RunRecord
 
 from ._expectation import ExpectedRow
 from ._section import Section

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from allotment.analysis import relatedness, typical_run, usage_by_kind
-from allotment.records import RunRecord
+from ..analysis import relatedness, typical_run, usage_by_kind
+from ..records import RunRecord
 
 from ._drawing import png, svg
 from ._expectation import Expectation, ExpectedRow

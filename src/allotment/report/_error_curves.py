@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from matplotlib.figure import Figure
 
-from allotment.analysis import ErrorCurves
+from ..analysis import ErrorCurves
 
 from ._drawing import drawing, key_of_lines, line_style, make_logarithmic, panel_row
 

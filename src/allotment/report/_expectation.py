@@ -4,8 +4,8 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from math import inf
 
-from allotment._checks import check_choice
-from allotment.analysis import Estimate
+from .._checks import check_choice
+from ..analysis import Estimate
 
 
 @dataclass(frozen=True, kw_only=True)

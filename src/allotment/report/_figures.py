@@ -7,8 +7,8 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from allotment._checks import check_choice
-from allotment.analysis import (
+from .._checks import check_choice
+from ..analysis import (
     Band,
     ErrorCurves,
     embeddings,
@@ -18,7 +18,7 @@ from allotment.analysis import (
     measure,
     typical_run,
 )
-from allotment.records import RunRecord, file_name
+from ..records import RunRecord, file_name
 
 from ._drawing import png
 from ._error_curves import error_figure

@@ -6,8 +6,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from allotment._progress import Floats
-from allotment.analysis import Band
+from .._schema import Floats
+from ..analysis import Band
 
 from ._drawing import drawing, key_of_lines, line_style, make_logarithmic, panel_row
 

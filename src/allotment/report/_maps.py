@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
-from allotment._progress import Floats
-from allotment.analysis import cosine_similarity, leaf_order, linkage
+from .._schema import Floats
+from ..analysis import cosine_similarity, leaf_order, linkage
 
 from ._drawing import COLOURS, INK, MAP, drawing, new_figure
 from ._rows import checked_layers, checked_rows

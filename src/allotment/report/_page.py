@@ -6,7 +6,7 @@ from importlib.resources import files
 
 from jinja2 import Environment, StrictUndefined
 
-from allotment.records import RunRecord
+from ..records import RunRecord
 
 from ._drawing import svg
 from ._expectation import Expectation

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from allotment._progress import Floats
-from allotment.analysis import cosine_similarity, distinct_groups, plane
+from .._schema import Floats
+from ..analysis import cosine_similarity, distinct_groups, plane
 
 from ._drawing import INK, drawing, families_key, family_style, new_figure
 from ._rows import checked_rows

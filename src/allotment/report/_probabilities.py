@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
-from allotment._progress import Floats
-from allotment.analysis import component_kind
+from .._schema import Floats
+from ..analysis import component_kind
 
 from ._drawing import drawing, key_below, line_style, new_figure, plain_axes
 from ._rows import checked_layers

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from allotment.analysis import group_runs
-from allotment.records import RunRecord
+from ..analysis import group_runs
+from ..records import RunRecord
 
 from ._section import Section
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from allotment.records import RunRecord
+from ..records import RunRecord
 
 from ._expectation import Expectation
 from ._markdown import markdown_table

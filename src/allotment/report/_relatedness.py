@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Sequence
 
-from allotment.analysis import (
+from ..analysis import (
     Estimate,
     Family,
     KnownFamilies,
@@ -19,7 +19,7 @@ from allotment.analysis import (
     relatedness,
     typical_run,
 )
-from allotment.records import RunRecord
+from ..records import RunRecord
 
 from ._expectation import ExpectedRow
 from ._section import MANY_FAMILIES, Section, has_many_tasks

@@ -2,16 +2,10 @@
 
 from collections.abc import Sequence
 
-from allotment.analysis import KnownFamilies, Relatedness, relatedness, separates
-from allotment.records import RunRecord
+from ..analysis import KnownFamilies, Relatedness, relatedness, separates
+from ..records import RunRecord
 
-from ._relatedness import (
-    SIMILARITY,
-    apartness_text,
-    learnt_rows,
-    own_nearest_text,
-    spread_text,
-)
+from ._relatedness import SIMILARITY, apartness_text, learnt_rows, own_nearest_text, spread_text
 from ._section import Section, has_many_tasks
 from ._tables import NOTHING
 

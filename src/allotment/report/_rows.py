@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from allotment._progress import Floats
+from .._schema import Floats
 
 
 def checked_rows(

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from allotment.records import RecordError, environment_from
+from ..records import RecordError, environment_from
 
 from ._markdown import markdown_table
 from ._tables import Table

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from allotment.analysis import group_runs
-from allotment.records import RunRecord
+from ..analysis import group_runs
+from ..records import RunRecord
 
 from ._expectation import Expectation, ExpectedRow
 

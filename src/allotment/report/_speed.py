@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from allotment.records import Environment, RecordError, environment_from
+from ..records import Environment, RecordError, environment_from
 
 from ._markdown import markdown_table
 from ._scaling import scaling_text

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
 
-from allotment.analysis import (
+from ..analysis import (
     Estimate,
     Summary,
     distinct_by_family,
@@ -13,7 +13,7 @@ from allotment.analysis import (
     n_decimals,
     summarise,
 )
-from allotment.records import RunRecord
+from ..records import RunRecord
 
 from ._expectation import Expectation, ExpectedRow
 from ._section import Section, has_many_tasks, section

@@ -2,14 +2,8 @@
 
 from collections.abc import Callable, Sequence
 
-from allotment.analysis import (
-    Estimate,
-    accuracy_by_family,
-    accuracy_by_group,
-    accuracy_by_task,
-    n_suites,
-)
-from allotment.records import RunRecord
+from ..analysis import Estimate, accuracy_by_family, accuracy_by_group, accuracy_by_task, n_suites
+from ..records import RunRecord
 
 from ._section import Section, has_many_tasks
 from ._tables import NOTHING, Table

@@ -7,8 +7,8 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 from scipy.cluster.hierarchy import dendrogram
 
-from allotment._progress import Floats
-from allotment.analysis import cluster, cosine_similarity, linkage
+from .._schema import Floats
+from ..analysis import cluster, cosine_similarity, linkage
 
 from ._drawing import COLOURS, INK, drawing, families_key, family_style, new_figure, plain_axes
 from ._rows import checked_rows

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from allotment.analysis import Usage, family_names, usage_by_kind, usage_trends
-from allotment.records import RunRecord
+from ..analysis import Usage, family_names, usage_by_kind, usage_trends
+from ..records import RunRecord
 
 from ._section import MANY_FAMILIES, Section, has_many_tasks
 from ._tables import NOTHING, Table

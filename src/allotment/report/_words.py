@@ -4,15 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from allotment.analysis import (
-    Estimate,
-    disjoint,
-    late_change,
-    n_decimals,
-    paired_difference,
-    summarise,
-)
-from allotment.records import RunRecord
+from ..analysis import Estimate, disjoint, late_change, n_decimals, paired_difference, summarise
+from ..records import RunRecord
 
 from ._expectation import Expectation, ExpectedRow
 from ._provenance import are_as_declared, lengths

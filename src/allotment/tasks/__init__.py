@@ -1,4 +1,4 @@
-"""Tasks: what is to be learnt, each with its examples; and suites of them.
+"""Tasks: what is to be learnt, each with its examples.
 
 >>> import torch
 >>> from allotment.tasks import Task
@@ -7,19 +7,10 @@
 (2, True)
 """
 
-from ._digits import digits as digits
-from ._four_mnists import four_mnists as four_mnists
-from ._images import rotated as rotated
-from ._images import split_rows as split_rows
-from ._omniglot import alphabets as alphabets
-from ._omniglot import omniglot as omniglot
-from ._split import FreshSamples as FreshSamples
+from ._split import GeneratedDataset as GeneratedDataset
 from ._split import Split as Split
-from ._split import as_seen as as_seen
-from ._synthetic import SineSamples as SineSamples
-from ._synthetic import synthetic_pairs as synthetic_pairs
+from ._split import preprocess as preprocess
 from ._task import Loss as Loss
 from ._task import Task as Task
 from ._task import check_names as check_names
 from ._task import mean_squared_error as mean_squared_error
-from ._three_clusters import three_clusters as three_clusters

@@ -1,7 +1,7 @@
-"""Examples of a task: arrays, or fresh samples for every batch."""
+"""Examples of a task: arrays, or samples that are generated for every batch."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,14 +16,14 @@ from .._checks import described
 class Split:
     """Examples that are looked up by position.
 
-    Several splits may refer to the same tensors, each with its own rows and its own view of
-    them, so that tasks made from one data set hold one copy of it.
+    Several splits may refer to the same tensors, each with its own rows and its own permutation
+    of pixels, so that tasks made from one data set hold one copy of it.
     """
 
     inputs: Tensor  # [N, ...]; bool, uint8 or floating point
     targets: Tensor  # [N], or [N, D] for regression
     rows: Tensor | None = None  # which of the N examples belong to this split; None: all
-    view: Tensor | None = None  # a permutation of an example's numbers, such as a rotation
+    permutation: Tensor | None = None  # of an example's numbers, such as a rotation
     scale: float = 1.0  # inputs are multiplied by it when they are made floating point
 
     def __post_init__(self) -> None:
@@ -47,9 +47,9 @@ class Split:
         return len(self.inputs) if self.rows is None else len(self.rows)
 
     def examples(self) -> tuple[Tensor, Tensor]:
-        """Returns this split's inputs, as seen by the network, and targets."""
+        """Returns this split's inputs, as a network is given them, and targets."""
         rows = slice(None) if self.rows is None else self.rows
-        return as_seen(self.inputs[rows], self.view, self.scale), self.targets[rows]
+        return preprocess(self.inputs[rows], self.permutation, self.scale), self.targets[rows]
 
 
 def _check_rows(rows: Tensor, n: int) -> None:
@@ -61,21 +61,27 @@ def _check_rows(rows: Tensor, n: int) -> None:
         raise ValueError(f"`rows` should be whole numbers from 0 to {n - 1}. Found {found}.")
 
 
-def as_seen(inputs: Tensor, view: Tensor | None, scale: float, *, as_ink: bool = False) -> Tensor:
-    """Returns stored inputs ``[N, ...]`` as floating point under a view.
+def preprocess(
+    inputs: Tensor,
+    permutation: Tensor | None,
+    scale: float,
+    *,
+    keep: Collection[torch.dtype] = (),
+) -> Tensor:
+    """Returns stored inputs ``[N, ...]`` as a network is given them.
 
-    With ``as_ink`` those of type ``bool`` stay so, for a network that knows what to do with them.
+    They are floating-point, times the scale, in the order of the permutation. Those of a type in
+    ``keep``, which the network takes as it is, stay what they are.
     """
-    is_ink = as_ink and inputs.dtype == torch.bool
-    x = inputs if is_ink else inputs.to(torch.get_default_dtype())
+    x = inputs if inputs.dtype in keep else inputs.to(torch.get_default_dtype())
     x = x if scale == 1.0 else x * scale
-    return x if view is None else x.flatten(1)[:, view].view(x.shape)
+    return x if permutation is None else x.flatten(1)[:, permutation].view(x.shape)
 
 
 _FORMS = "Examples should be a pair of arrays, inputs and targets, or a dataset of such pairs."
 
 
-class FreshSamples(ABC):
+class GeneratedDataset(ABC):
     """Examples that are drawn anew for every batch."""
 
     @abstractmethod

@@ -8,7 +8,8 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ._split import FreshSamples, Split, as_split
+from .._checks import check_positive
+from ._split import GeneratedDataset, Split, as_split
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -18,7 +19,7 @@ class Task:
     """A named task with its examples.
 
     ``train``, ``validation`` and ``test`` are splits, pairs of tensors or arrays, or map-style
-    datasets; ``train`` may be `FreshSamples` too.
+    datasets; ``train`` may be `GeneratedDataset` too.
 
     Attributes:
         name: Different from the other tasks' names.
@@ -30,6 +31,7 @@ class Task:
             targets (a classification), the mean squared error for others (a regression). With
             another loss it is no classification, whatever its targets.
         family: The group the task is known to belong to, for analysis alone.
+        weight: What its loss is multiplied by in training; losses are reported without it.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Task:
     n_outputs: int = 0
     loss: Loss | None = None
     family: str = ""
+    weight: float = 1.0
 
     def __repr__(self) -> str:
         sizes = [
@@ -46,8 +49,8 @@ class Task:
             for name in ("train", "validation", "test")
             if isinstance(split := getattr(self, name), Split)
         ]
-        if isinstance(self.train, FreshSamples):
-            sizes.insert(0, "fresh samples")
+        if isinstance(self.train, GeneratedDataset):
+            sizes.insert(0, "generated examples")
         outputs = f"{self.n_outputs} output{'s' * (self.n_outputs != 1)}"
         return f"Task({self.name!r}: {', '.join([*sizes, outputs])})"
 
@@ -56,16 +59,17 @@ class Task:
             value = getattr(self, part)
             if isinstance(value, Split) or (value is None and part != "train"):
                 continue
-            if isinstance(value, FreshSamples):
+            if isinstance(value, GeneratedDataset):
                 if part == "train":
                     continue
                 raise ValueError(
-                    f"Task {self.name!r}: `{part}` should be fixed. Found FreshSamples."
+                    f"Task {self.name!r}: `{part}` should be fixed. Found GeneratedDataset."
                 )
             try:
                 object.__setattr__(self, part, as_split(value))
             except ValueError as error:
                 raise ValueError(f"Task {self.name!r}, {part}: {error}") from error
+        check_positive("weight", self.weight)
         if self.n_outputs == 0:
             object.__setattr__(self, "n_outputs", self._natural_n_outputs())
 

@@ -3,9 +3,11 @@
 It yields what happens and knows nothing of files.
 
 >>> import torch
->>> from allotment.network import GumbelMatrix, ModularLayer, MultiTaskNetwork
->>> from allotment.tasks import synthetic_pairs
->>> from allotment.training import TrainingSettings, fit
+>>> from allotment.allocation import GumbelMatrix
+>>> from allotment.modules import ModularLayer, MultiTaskNetwork
+>>> from allotment.paper.suites import synthetic_pairs
+>>> from allotment.settings import TrainingSettings
+>>> from allotment.training import fit
 >>> _ = torch.manual_seed(0)
 >>> tasks = synthetic_pairs(1, rho=1.0, seed=0)
 >>> components = [torch.nn.Linear(128, 1) for _ in range(3)]
@@ -14,13 +16,12 @@ It yields what happens and knows nothing of files.
 (2, 3)
 """
 
-from .._progress import Outcome as Outcome
-from .._progress import TrainingState as TrainingState
+from .._engine import ExecutionPlan as ExecutionPlan
+from .._engine import Run as Run
+from .._schema import Outcome as Outcome
+from .._schema import TrainingState as TrainingState
 from ._fit import FitResult as FitResult
 from ._fit import fit as fit
-from ._loop import Progress as Progress
-from ._loop import train as train
-from ._precision import PRECISIONS as PRECISIONS
-from ._run import Run as Run
-from ._settings import ROUNDS_PER_BLOCK as ROUNDS_PER_BLOCK
-from ._settings import TrainingSettings as TrainingSettings
+from ._train import Progress as Progress
+from ._train import plan as plan
+from ._train import train as train

@@ -6,28 +6,27 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._progress import Evaluation
-from ._replicas import Replicas
-from ._state import compact, fill
+from .._engine import FlatParameters, compact, fill
+from .._schema import Evaluation
 
 
-class Best:
+class BestCheckpoint:
     """Remembers each run's weights from the round at which it did best on validation."""
 
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
-        self._scores = [float("-inf")] * replicas.n_runs
+    def __init__(self, parameters: FlatParameters) -> None:
+        self._parameters = parameters
+        self._scores = [float("-inf")] * parameters.n_runs
         self._snapshot: dict[str, Tensor] | None = None
-        self.rounds: list[int | None] = [None] * replicas.n_runs
+        self.rounds: list[int | None] = [None] * parameters.n_runs
 
     def consider(self, validations: Sequence[Evaluation], done: int) -> None:
         """Keeps the present weights of the runs that are better than they were."""
         scores = [_score(validation) for validation in validations]
         improved = [new > old for new, old in zip(scores, self._scores, strict=True)]
-        now = self._replicas.snapshot()
+        now = self._parameters.snapshot()
         if self._snapshot is None:
             self._snapshot = now
-        mask = torch.tensor(improved, device=self._replicas.device)
+        mask = torch.tensor(improved, device=self._parameters.device)
         for name, value in self._snapshot.items():
             row_mask = mask.view(-1, *[1] * (value.ndim - 1))
             torch.where(row_mask, now[name], value, out=value)
@@ -42,7 +41,7 @@ class Best:
             "best scores": torch.tensor(self._scores, dtype=torch.float64),
             "best rounds": torch.tensor(rounds),
         }
-        return tensors | compact("best", self._snapshot or {}, self._replicas)
+        return tensors | compact("best", self._snapshot or {}, self._parameters)
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         """Remembers what was remembered when the state was taken."""
@@ -50,13 +49,13 @@ class Best:
         rounds = tensors["best rounds"].tolist()
         self.rounds = [None if done < 0 else done for done in rounds]
         if any(name.startswith("best/") for name in tensors):
-            self._snapshot = self._replicas.snapshot()
-            fill("best", self._snapshot, tensors, self._replicas)
+            self._snapshot = self._parameters.snapshot()
+            fill("best", self._snapshot, tensors, self._parameters)
 
     def restore(self) -> None:
         """Puts the best weights back, where any were kept."""
         if self._snapshot is not None:
-            self._replicas.restore(self._snapshot)
+            self._parameters.restore(self._snapshot)
 
 
 def _score(validation: Evaluation) -> float:

@@ -6,12 +6,10 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from .._progress import Evaluation
+from .._engine import FlatParameters, Run, rounded, widened
+from .._schema import Evaluation
 from .._streams import torch_stream
-from ..tasks import Split, Task, as_seen
-from ._precision import rounded, widened
-from ._replicas import Replicas
-from ._run import Run
+from ..tasks import Split, Task, preprocess
 
 EXAMPLES_AT_ONCE = {"cpu": 2_048, "cuda": 32_768}  # over all runs
 # Whether batches are filled up, to have few lengths: the libraries of a GPU prepare for each.
@@ -20,34 +18,34 @@ FILLED_UP = {"cpu": False, "cuda": True}
 
 @torch.no_grad()
 def evaluate(
-    runs: Sequence[Run], replicas: Replicas, split: str, together: bool
+    runs: Sequence[Run], parameters: FlatParameters, split: str, is_vmapped: bool
 ) -> list[Evaluation] | None:
     """Returns each run's evaluation, or None where some task lacks the split."""
     if any(task.split(split) is None for run in runs for task in run.tasks):
         return None
-    draws = torch_stream(runs[0].seed, f"evaluation/{split}", int(replicas.n_batches))
-    with draws, replicas.arithmetic():
-        return _evaluations(runs, replicas, split, together)
+    draws = torch_stream(runs[0].seed, f"evaluation/{split}", int(parameters.n_batches))
+    with draws, parameters.arithmetic():
+        return _evaluations(runs, parameters, split, is_vmapped)
 
 
 def _evaluations(
-    runs: Sequence[Run], replicas: Replicas, split: str, together: bool
+    runs: Sequence[Run], parameters: FlatParameters, split: str, is_vmapped: bool
 ) -> list[Evaluation]:
-    replicas.network.eval()
-    shared = together and all(run.tasks is runs[0].tasks for run in runs)
-    state = replicas.state()
+    parameters.network.eval()
+    shared = is_vmapped and all(run.tasks is runs[0].tasks for run in runs)
+    state = parameters.state()
     columns = []  # one for each task, [2, R]: mean loss, accuracy
     for t in range(len(runs[0].tasks)):
         if shared:
-            columns.append(_scores(replicas, state, t, runs[0].tasks[t], split, together=True))
+            columns.append(_scores(parameters, state, t, runs[0].tasks[t], split, is_vmapped=True))
             continue
         rows = [{name: value[r] for name, value in state.items()} for r in range(len(runs))]
         scores = [
-            _scores(replicas, row, t, run.tasks[t], split, together=False)
+            _scores(parameters, row, t, run.tasks[t], split, is_vmapped=False)
             for row, run in zip(rows, runs, strict=True)
         ]
         columns.append(torch.cat(scores, dim=1))
-    replicas.network.train()
+    parameters.network.train()
     losses, accuracies = torch.stack(columns, dim=2).cpu().double().numpy()  # [R, T] each
     classifies = any(task.is_classification for task in runs[0].tasks)
     return [
@@ -57,38 +55,46 @@ def _evaluations(
 
 
 def _scores(
-    replicas: Replicas, state: dict[str, Tensor], index: int, task: Task, split: str, together: bool
+    parameters: FlatParameters,
+    state: dict[str, Tensor],
+    index: int,
+    task: Task,
+    split: str,
+    is_vmapped: bool,
 ) -> Tensor:
     """Returns mean loss and accuracy, NaN in a regression, of one task, ``[2, R]``."""
     examples = task.split(split)
     assert examples is not None
-    total = torch.zeros(2, replicas.n_runs if together else 1, device=replicas.device)
-    for x, y in _batches(examples, replicas):
+    total = torch.zeros(2, parameters.n_runs if is_vmapped else 1, device=parameters.device)
+    for x, y in _batches(examples, parameters):
 
         def one(state: dict[str, Tensor], x: Tensor = x, y: Tensor = y) -> Tensor:
-            outputs = widened(functional_call(replicas.network, state, (x, index)))[: len(y)]
+            outputs = widened(functional_call(parameters.network, state, (x, index)))[: len(y)]
             loss = task.loss_function(outputs, y) * len(y)
             if not task.is_classification:
                 return torch.stack([loss, torch.full_like(loss, torch.nan)])
             n_correct = (outputs.argmax(dim=1) == y).sum()
             return torch.stack([loss, n_correct.to(loss.dtype)])
 
-        total += vmap(one, randomness="different")(state).T if together else one(state).unsqueeze(1)
+        total += (
+            vmap(one, randomness="different")(state).T if is_vmapped else one(state).unsqueeze(1)
+        )
     return total / len(examples)
 
 
-def _batches(split: Split, replicas: Replicas) -> Iterator[tuple[Tensor, Tensor]]:
+def _batches(split: Split, parameters: FlatParameters) -> Iterator[tuple[Tensor, Tensor]]:
     """Yields inputs and targets; behind the last inputs there may be some without a target."""
-    size = max(64, EXAMPLES_AT_ONCE[replicas.device.type] // replicas.n_runs)
-    fills = FILLED_UP[replicas.device.type] and not _compares_examples(replicas.network)
+    size = max(64, EXAMPLES_AT_ONCE[parameters.device.type] // parameters.n_runs)
+    fills = FILLED_UP[parameters.device.type] and not _compares_examples(parameters.network)
     rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
     for part in rows.split(size):
         length = min(size, 2 ** (len(part) - 1).bit_length()) if fills else len(part)
         filled = torch.cat([part, part[:1].expand(length - len(part))])
-        found = split.inputs[filled].to(replicas.device)
-        x = as_seen(found, split.view, split.scale, as_ink=replicas.network.takes_ink)
-        y = split.targets[part].to(replicas.device)
-        x = rounded(x, replicas.precision)
+        found = split.inputs[filled].to(parameters.device)
+        keep = parameters.network.accepted_dtypes
+        x = preprocess(found, split.permutation, split.scale, keep=keep)
+        y = split.targets[part].to(parameters.device)
+        x = rounded(x, parameters.mixed_precision)
         yield x, y if y.is_floating_point() else y.long()
 
 

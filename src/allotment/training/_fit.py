@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
+from torch import nn
 
-from .._progress import Evaluation, Floats, Point
-from ..network import MultiTaskNetwork
+from .._engine import Run
+from .._schema import Evaluation, Floats, LogEntry
+from ..settings import TrainingSettings
 from ..tasks import Task
-from ._loop import Progress, train
-from ._run import Run
-from ._settings import TrainingSettings
+from ._train import Progress, train
 
 
 @dataclass(frozen=True)
@@ -19,9 +19,9 @@ class FitResult:
     """What training a network gave; ``T`` tasks, ``C`` components, the layers side by side.
 
     Attributes:
-        embeddings: Who uses what, 0 or 1, shape ``[T, C]``.
+        embeddings: Who uses what, 0 or 1, or shares, shape ``[T, C]``; tasks in the network's order.
         probabilities: Of each gate to be open, shape ``[T, C]``.
-        points: Losses and gates over time: every ten rounds, or about 300 points of a long run.
+        history: Losses and gates over time: every ten rounds, or about 300 entries of a long run.
         validation: Losses and accuracies on the validation splits, where all tasks have one.
         test: The same on the test splits; they are looked at once, at the end.
         best_round: Where the weights come from, if chosen on validation.
@@ -30,7 +30,7 @@ class FitResult:
 
     embeddings: Floats
     probabilities: Floats
-    points: list[Point]
+    history: list[LogEntry]
     validation: Evaluation | None
     test: Evaluation | None
     best_round: int | None
@@ -38,7 +38,7 @@ class FitResult:
 
 
 def fit(
-    network: MultiTaskNetwork,
+    network: nn.Module,
     tasks: Sequence[Task],
     settings: TrainingSettings = TrainingSettings(),
     *,
@@ -48,16 +48,19 @@ def fit(
 ) -> FitResult:
     """Trains ``network`` on ``tasks`` in place and returns what was learnt.
 
+    It may be any module with modular layers in it; tasks are found by their names, where the
+    network has them. A network that was trained before goes on: its annealing does not begin anew.
     The network is left in evaluation mode: a task then runs only what it uses, without draws.
     """
-    points: list[Point] = []
-    for progress in train([Run(network, tasks, seed, settings)], device=device):
-        points += progress.points or []
+    history: list[LogEntry] = []
+    run = Run(network, tasks, seed, settings)
+    for progress in train([run], device=device):
+        history += progress.entries or []
         if progress.outcomes is None:  # the last one repeats the round before it
             on_progress(progress)
     assert progress.outcomes is not None
     outcome = progress.outcomes[0]
-    network.load_state_dict(outcome.weights)
+    run.network.load_state_dict(outcome.weights)
     network.eval()
     if outcome.failed_step is not None:
         warnings.warn(
@@ -68,7 +71,7 @@ def fit(
     return FitResult(
         embeddings=outcome.matrix,
         probabilities=outcome.probabilities,
-        points=points,
+        history=history,
         validation=outcome.validation,
         test=outcome.test,
         best_round=outcome.best_round,

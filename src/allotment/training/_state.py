@@ -1,73 +1,40 @@
-"""All that steps change, taken out and put back."""
+"""The state of a whole training, at the end of a block."""
 
-from collections.abc import Mapping
+import time
+from dataclasses import dataclass
 
-import torch
-from torch import Tensor
-
-from ._adam import empty_state
-from ._replicas import Replicas
-
-
-def taken(replicas: Replicas, optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Returns copies of the weights, the buffers and the optimizer's state, on the CPU."""
-    tensors = {"steps": replicas.n_batches.to("cpu", copy=True)}
-    tensors |= compact("now", replicas.changing(), replicas)
-    for group, flat in replicas.learnt():
-        for name, value in optimizer.state[flat].items():
-            tensors |= compact(name, {group: value}, replicas)
-    return tensors
+from .._engine import Trainer
+from .._schema import TrainingState
+from ..settings import ROUNDS_PER_BLOCK
+from ._best import BestCheckpoint
+from ._tracker import Tracker
 
 
-@torch.no_grad()
-def put_back(
-    tensors: Mapping[str, Tensor], replicas: Replicas, optimizer: torch.optim.Optimizer
-) -> None:
-    """Copies what was taken into the tensors that are there, since a recorded step reads those."""
-    replicas.n_batches.copy_(tensors["steps"])
-    fill("now", replicas.changing(), tensors, replicas)
-    for group, flat in replicas.learnt():
-        state = optimizer.state[flat]
-        if not state:  # Adam makes it at its first step
-            state |= empty_state(flat)
-        for name, value in state.items():
-            fill(name, {group: value}, tensors, replicas)
+@dataclass(frozen=True)
+class TrainerState:
+    """What has a state while runs train; all else is a function of the seed and the round."""
 
+    trainer: Trainer
+    tracker: Tracker
+    best: BestCheckpoint
 
-def compact(prefix: str, values: Mapping[str, Tensor], replicas: Replicas) -> dict[str, Tensor]:
-    """Returns copies on the CPU under prefixed names, without the padding of narrow heads.
+    def state(self, done: int, started: float) -> TrainingState:
+        """Returns a copy of the state after ``done`` rounds of a training begun at ``started``."""
+        return TrainingState(
+            round=done,
+            n_entries=self.tracker.n_entries,
+            seconds=time.perf_counter() - started,
+            tensors={**self.trainer.state(), **self.tracker.state(), **self.best.state()},
+        )
 
-    Padding never learns, and heads of different widths can be a third of it.
-    """
-    return {
-        f"{prefix}/{name}": _real(name, value.detach(), replicas).to("cpu", copy=True)
-        for name, value in values.items()
-    }
-
-
-@torch.no_grad()
-def fill(
-    prefix: str, targets: Mapping[str, Tensor], tensors: Mapping[str, Tensor], replicas: Replicas
-) -> None:
-    """Copies values that were made compact into tensors; their padding stays as it is."""
-    for name, target in targets.items():
-        saved, shape = tensors.get(f"{prefix}/{name}"), _real(name, target, replicas).shape
-        if saved is None or saved.shape != shape:
-            found = "none" if saved is None else f"one of shape {list(saved.shape)}"
+    def load(self, state: TrainingState, n_rounds: int) -> int:
+        """Goes to a state of the same runs; returns the rounds that are done there."""
+        if state.round % ROUNDS_PER_BLOCK or not 0 < state.round <= n_rounds:
             raise ValueError(
-                f"A state should be one of the same runs, with `{prefix}/{name}` of shape "
-                f"{list(shape)}. Found {found}."
+                f"`resume_from` should be after a multiple of {ROUNDS_PER_BLOCK} rounds, at most "
+                f"{n_rounds}. Found `round = {state.round}`."
             )
-        if _is_padded(name, target, replicas):
-            target[:, replicas.real[name]] = saved.to(target.device)
-        else:
-            target.copy_(saved)
-
-
-def _real(name: str, value: Tensor, replicas: Replicas) -> Tensor:
-    return value[:, replicas.real[name]] if _is_padded(name, value, replicas) else value
-
-
-def _is_padded(name: str, value: Tensor, replicas: Replicas) -> bool:
-    """Tells whether a value is a flat tensor ``[R, P]`` with padding in it."""
-    return name in replicas.real and value.ndim == 2
+        self.trainer.load(state.tensors)
+        self.tracker.load(state)
+        self.best.load(state.tensors)
+        return state.round

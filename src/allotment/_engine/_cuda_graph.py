@@ -1,0 +1,86 @@
+"""The whole step as one CUDA graph: captured once, replayed without the host."""
+
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import torch
+from torch import Tensor
+
+from .._ops import cuda_streams
+from ._sampler import Block
+
+N_WARM_UPS = 3  # passes before the capture, in which libraries choose their kernels
+
+
+class GraphSteps:
+    """Replays a captured step over the entries of a block that stays on the device.
+
+    Which entry is next is counted on the device, so that a replay needs nothing from the host.
+    What warming up moves is not put back here.
+    """
+
+    def __init__(
+        self, step: Callable[[Block, Tensor], Tensor], block: Block, shape: tuple[int, int, int]
+    ) -> None:
+        self._step = step
+        self._block = block
+        device = block.tasks.device
+        self._position = torch.zeros(1, dtype=torch.int64, device=device)
+        self._losses = torch.zeros(shape, device=device)  # [S, R, tasks per step]
+        self._warm_up()
+        self._graph = torch.cuda.CUDAGraph()
+        with without_collector(), cuda_streams(), torch.cuda.graph(self._graph):
+            self._next()
+
+    def _warm_up(self) -> None:
+        beside = torch.cuda.Stream()
+        beside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(beside):
+            for _ in range(N_WARM_UPS):
+                self._next()
+        torch.cuda.current_stream().wait_stream(beside)
+
+    def _next(self) -> None:
+        losses = self._step(self._block, self._position)
+        self._losses.index_copy_(0, self._position, losses.unsqueeze(0))
+        self._position += 1
+
+    def __call__(self, block: Block, n_steps: int) -> Tensor:
+        """Starts steps of a block; returns their losses to be, ``[S, R, tasks per step]``."""
+        for here, new in zip(self._block.tensors(), block.tensors(), strict=True):
+            here.copy_(new)
+        self._position.zero_()
+        for _ in range(n_steps):
+            self._graph.replay()
+        return self._losses[:n_steps]
+
+
+@contextmanager
+def without_collector() -> Iterator[None]:
+    """Keeps Python from freeing an older graph during a capture, which would spoil it."""
+    was_on = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
+@contextmanager
+def fastest_convolutions() -> Iterator[None]:
+    """Lets the library try its ways of convolving, where any may be used, and keep the fastest.
+
+    It remembers its way for each shape from the first time, whether it tried them then or not: so
+    this should be held around the very first pass.
+    """
+    cudnn = torch.backends.cudnn
+    before = cudnn.benchmark, cudnn.benchmark_limit
+    cudnn.benchmark = cudnn.benchmark or not torch.are_deterministic_algorithms_enabled()
+    cudnn.benchmark_limit = 0  # all of them: a tenth faster than the best of ten, found as soon
+    try:
+        yield
+    finally:
+        cudnn.benchmark, cudnn.benchmark_limit = before

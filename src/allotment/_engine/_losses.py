@@ -1,0 +1,133 @@
+"""Tasks of one network that have different targets or losses."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..modules import HeadTable, TaskNetwork
+from ..tasks import GeneratedDataset, Loss, Split, Task
+from ._run import Run
+
+# A step of tensors computes the loss of every spec and keeps the task's own, so that each spec
+# costs a few small operations; with more of them a task is a Python number instead.
+MOST_SPECS = 8
+
+# The outputs that a loss sees in place of those of another spec: inside the domain of losses that
+# take probabilities, scales or logarithms. Neither its value nor its gradient counts.
+_NEUTRAL = 0.5
+
+
+class TargetSpec(NamedTuple):
+    """The type and the shape of one target; targets of one spec lie in one array."""
+
+    dtype: torch.dtype
+    shape: torch.Size
+
+
+class LossSpec(NamedTuple):
+    """How outputs and targets become a loss; tasks of one spec need not be told apart."""
+
+    loss: Loss
+    target: TargetSpec
+    width: int | None  # how many outputs are the task's own; None: padding does not matter
+
+
+def target_spec(targets: Tensor) -> TargetSpec:
+    """Returns the spec of targets ``[N, ...]``; integers of any kind are to be 64 bits wide."""
+    dtype = targets.dtype if targets.is_floating_point() else torch.int64
+    return TargetSpec(dtype, targets.shape[1:])
+
+
+def some_targets(source: Split | GeneratedDataset) -> Tensor:
+    """Returns one target or more from the examples of a task, ``[N, ...]``."""
+    if not isinstance(source, Split):
+        return source.draw(1, torch.Generator())[1]
+    return source.targets if source.rows is None else source.targets[source.rows[:1]]
+
+
+class Losses:
+    """The loss specs of all tasks of ``R`` runs, and the loss of a batch.
+
+    A batch holds targets of every spec, of which the one of its task counts.
+    """
+
+    def __init__(self, runs: Sequence[Run], network: TaskNetwork, device: torch.device) -> None:
+        self._names = [[task.name for task in run.tasks] for run in runs]
+        examples: dict[LossSpec, Tensor] = {}  # a target of each spec
+        self._rows: list[list[LossSpec]] = []  # by run and task
+        for run in runs:
+            targets = [some_targets(task.train) for task in run.tasks]
+            target_specs = [target_spec(found) for found in targets]
+            specs = [
+                _loss_spec(task, t, target_specs[t], network) for t, task in enumerate(run.tasks)
+            ]
+            self._rows.append(specs)
+            for spec, found in zip(specs, targets, strict=True):
+                examples.setdefault(spec, found[0].to(device, spec.target.dtype))
+        self._target_specs = list(dict.fromkeys(spec.target for row in self._rows for spec in row))
+        self._specs, self._examples = list(examples), list(examples.values())
+        numbers = [self._specs.index(spec) for spec in self._rows[0]]
+        self._numbers = torch.tensor(numbers, device=device)  # [T], of the first run
+
+    @property
+    def are_one(self) -> bool:
+        """Whether a loss is the same function of outputs and targets for every task."""
+        return len(self._specs) == 1
+
+    def why_not_by_tensor(self) -> str:
+        """Returns why a task cannot be a tensor, or nothing."""
+        if any(row != self._rows[0] for row in self._rows):
+            return "runs with different losses or targets take the task as a Python number."
+        if len(self._specs) > MOST_SPECS:
+            return (
+                f"tasks with more than {MOST_SPECS} specs of loss and target take the task as a "
+                "Python number."
+            )
+        return ""
+
+    def __call__(
+        self, outputs: Tensor, targets: Sequence[Tensor], task: int | Tensor, run: int
+    ) -> Tensor:
+        """Returns the loss of one run's batch, given its targets ``[B, ...]`` of every target."""
+        if self.are_one:
+            return self._specs[0].loss(outputs, targets[0])
+        if isinstance(task, int):
+            return self._loss_of(self._rows[run][task], outputs, targets, self._names[run][task])
+        return self._chosen(outputs, targets, self._numbers.index_select(0, task.reshape(1))[0])
+
+    def _loss_of(
+        self, spec: LossSpec, outputs: Tensor, targets: Sequence[Tensor], name: str
+    ) -> Tensor:
+        try:
+            return spec.loss(outputs, self._own(targets, spec)).to(outputs.dtype)
+        except Exception as error:
+            error.add_note(f"This is the loss of task {name!r}.")
+            raise
+
+    def _chosen(self, outputs: Tensor, targets: Sequence[Tensor], number: Tensor) -> Tensor:
+        """Returns the loss of the spec of this number.
+
+        Other losses see values of their own kind, so that none of them meets a label that it has
+        no class for; what comes back from them stops at `torch.where`, even where it is NaN.
+        """
+        chosen = outputs.new_zeros(())
+        for index, spec in enumerate(self._specs):
+            is_own = number == index
+            seen = torch.where(is_own, outputs[..., : spec.width], _NEUTRAL)
+            known = torch.where(is_own, self._own(targets, spec), self._examples[index])
+            chosen = torch.where(is_own, spec.loss(seen, known).to(outputs.dtype), chosen)
+        return chosen
+
+    def _own(self, targets: Sequence[Tensor], spec: LossSpec) -> Tensor:
+        return targets[self._target_specs.index(spec.target)]
+
+
+def _loss_spec(task: Task, index: int, target: TargetSpec, network: TaskNetwork) -> LossSpec:
+    loss, heads = task.loss_function, network.heads
+    ignores_padding = loss is F.cross_entropy and target.dtype == torch.int64
+    if isinstance(heads, HeadTable) and heads.is_padded and not ignores_padding:
+        return LossSpec(loss, target, heads.widths[index])
+    return LossSpec(loss, target, None)

@@ -1,0 +1,222 @@
+"""How the steps of a training are computed: decided once, before the first step, with reasons."""
+
+import warnings
+from dataclasses import dataclass, fields
+
+import torch
+from torch import nn
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils.flop_counter import flop_registry
+
+from .._checks import first_line
+from ..settings import TrainingSettings
+from ._forward import Batch, Forward
+from ._run_by_run import RunByRun
+from ._side_effects import SideEffects
+from ._vmapped import Vmapped
+
+# Runs whose pass has so many floating-point operations go on streams in place of being batched,
+# where each would be a group of one convolution. Convolutions that say that they are fast over runs
+# are not batched like that.
+LARGE = 1_000_000_000
+SMALL = 8_000_000  # floating-point operations of all runs below which one thread is best on a CPU
+
+Strategy = Vmapped | RunByRun
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen, and why; ``is_slower`` where another way would have been faster."""
+
+    value: str
+    reason: str
+    is_slower: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.value}: {self.reason}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExecutionPlan:
+    """How runs that train together are computed.
+
+    Attributes:
+        device: Where.
+        n_runs: How many train together.
+        runs: "alone", "vmapped", "on streams" or "one by one".
+        task: Whether a pass is given its task as a "tensor" or as a "number".
+        step: "eager", "traced", "compiled" or "CUDA graph".
+        threads: "one" or "all", of a CPU.
+        annealing: At which training batch the gates' temperature begins.
+    """
+
+    device: str
+    n_runs: int
+    runs: Choice
+    task: Choice
+    step: Choice
+    threads: Choice
+    annealing: Choice
+
+    def __str__(self) -> str:
+        title = f"{self.n_runs} run{'s' * (self.n_runs > 1)} on {self.device}"
+        rows = [(f.name, getattr(self, f.name)) for f in fields(self)]
+        lines = [f"  {name:<9}  {choice}" for name, choice in rows if isinstance(choice, Choice)]
+        return "\n".join([title, *lines])
+
+    @property
+    def is_vmapped(self) -> bool:
+        """Whether one tensor program serves all runs."""
+        return self.runs.value == "vmapped"
+
+    def warn(self) -> None:
+        """Tells where a slower way is taken, with its cause."""
+        if self.runs.is_slower:
+            warnings.warn(f"Training one run at a time: {self.runs.reason}", stacklevel=4)
+        if self.step.is_slower:
+            warnings.warn(
+                f"Training without a recorded step, which is slower: {self.step.reason}",
+                stacklevel=4,
+            )
+
+
+@dataclass(frozen=True)
+class Findings:
+    """What a first pass of a first run showed."""
+
+    n_operations: int  # floating-point operations of a forward pass of one run
+    side_effects: str  # what a pass changes in Python itself; empty for nothing
+
+
+class _Operations(TorchDispatchMode):
+    """Counts floating-point operations.
+
+    Torch's own counter also follows modules by hooks, which fails on modules that compute their
+    weights, such as those with a weight norm.
+    """
+
+    total = 0
+
+    def __torch_dispatch__(self, function, types, arguments=(), options=None):  # type: ignore[no-untyped-def]
+        result = function(*arguments, **(options or {}))
+        count = flop_registry.get(function._overloadpacket)
+        if count is not None:
+            self.total += int(count(*arguments, **(options or {}), out_val=result))
+        return result
+
+
+@torch.no_grad()
+def first_pass(forward: Forward, batch: Batch) -> Findings:
+    """Computes the first run alone; a mistake in the network or its data is seen here, as it is."""
+    network = forward.parameters.network
+    by_tensor = not why_by_number(forward) and forward.losses.are_one
+    effects = SideEffects(network)
+    with _Operations() as counter:
+        RunByRun(forward, task_is_tensor=by_tensor).first(batch)
+    found = Findings(counter.total, effects.what_changed())
+    effects.undo()
+    return found
+
+
+def why_by_number(forward: Forward) -> str:
+    """Returns why a task has to be a Python number, or nothing."""
+    if isinstance(forward.parameters.network.heads, nn.ModuleList):
+        return "heads that are not all linear, of one width in, take the task as a Python number."
+    if getattr(forward.parameters.network, "_tells_task", False):
+        return "a model whose `forward` takes the task is given it as a Python number."
+    return forward.losses.why_not_by_tensor()
+
+
+def choose_runs(forward: Forward, batch: Batch, findings: Findings) -> Choice:
+    """Returns how several runs are computed."""
+    parameters = forward.parameters
+    if parameters.n_runs == 1:
+        return Choice("alone", "there is one run.")
+    reason = why_by_number(forward)
+    if reason:
+        return Choice("one by one", reason, is_slower=True)
+    is_large = findings.n_operations >= LARGE
+    if is_large and not _are_fast_over_runs(parameters.network, parameters.device):
+        return Choice(
+            "on streams",
+            "runs are large, and batched each would be a group of every convolution.",
+        )
+    reason = _why_not_vmapped(forward, batch)
+    if not reason:
+        return Choice("vmapped", "one tensor program serves all runs.")
+    return Choice("on streams" if is_large else "one by one", reason, is_slower=not is_large)
+
+
+def _are_fast_over_runs(network: nn.Module, device: torch.device) -> bool:
+    """Tells whether large runs are batched all the same, on a GPU.
+
+    Convolutions that are not modules are not seen.
+    """
+    kinds = [m for m in network.modules() if isinstance(m, nn.modules.conv._ConvNd)]
+    are_fast = bool(kinds) and all(getattr(m, "fast_over_runs", False) for m in kinds)
+    return device.type == "cuda" and are_fast
+
+
+@torch.no_grad()
+def _why_not_vmapped(forward: Forward, batch: Batch) -> str:
+    effects = SideEffects(forward.parameters.network)
+    try:
+        Vmapped(forward)((), batch)
+    except Exception as error:  # whatever a user's component or loss raises
+        return f"a component or a loss cannot be batched over runs ({first_line(error)})"
+    finally:
+        effects.undo()
+    return ""
+
+
+def why_eager(
+    settings: TrainingSettings, forward: Forward, runs: Choice, findings: Findings, is_over: bool
+) -> Choice | None:
+    """Returns why a step cannot be recorded, or None where it can be tried."""
+    balancing = settings.loss_balancing
+    if is_over:
+        return Choice("eager", "no steps are left.")
+    if not settings.execution.trace:
+        return Choice("eager", "`execution.trace` is off.")
+    if findings.side_effects:
+        return Choice("eager", f"{findings.side_effects}.", is_slower=True)
+    if why_by_number(forward):
+        return Choice("eager", why_by_number(forward))
+    if runs.is_slower:
+        return Choice("eager", "runs are computed one by one.")
+    if forward.parameters.keeps_statistics:
+        return Choice("eager", "a pass changes buffers, such as the statistics of batches.")
+    if balancing is not None and balancing.needs_gradients:
+        return Choice("eager", "the loss balancing asks for each task's gradients.")
+    if settings.optimization.optimizer is not None and forward.parameters.device.type == "cuda":
+        return Choice("eager", "an optimizer of one's own takes its steps from Python.")
+    return None
+
+
+def choose_task(forward: Forward, runs: Choice, step: Choice) -> Choice:
+    """Returns in which form a pass is given its task."""
+    reason = why_by_number(forward)
+    if reason:
+        return Choice("number", reason)
+    if step.value == "eager" and runs.value != "vmapped" and not forward.losses.are_one:
+        return Choice("number", "each batch needs the loss of its own task alone.")
+    return Choice("tensor", "gates and heads are looked up by it.")
+
+
+def choose_threads(device: torch.device, n_operations: int) -> Choice:
+    """Returns how many threads of a CPU steps use.
+
+    The operations of a small program are too short to gain from more (two_pairs with 5 runs took
+    the same time on one as on two), and where another program wanted the cores, steps took 20
+    times as long. The rule looks at sizes alone, so that a seed gives the same numbers each time.
+    """
+    if device.type == "cpu" and n_operations < SMALL:
+        return Choice("one", f"a pass has {n_operations:,} floating-point operations, few.")
+    return Choice("all", f"a pass has {n_operations:,} floating-point operations.")
+
+
+def choose_annealing(first_batch: int) -> Choice:
+    """Returns where annealing begins."""
+    if first_batch:
+        return Choice(f"batch {first_batch:,}", "the network was trained before, and goes on.")
+    return Choice("batch 0", "the network is new.")

@@ -1,0 +1,133 @@
+"""The values that travel from training to the records, and from there to the analysis."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.floating[Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunHeader:
+    """What is known of a run before its first step.
+
+    Attributes:
+        experiment: Name of the experiment.
+        condition: Which variant of the tasks, such as "rho=0"; empty where there is one only.
+        method: Name of the method.
+        seed: Of every draw.
+        task_names: One for each task.
+        families: One for each task where known, such as "pair 1"; else empty.
+        layer_sizes: Components in each modular layer.
+        component_names: One for each component, layer after layer.
+        component_kinds: What each component is, such as "conv3x3"; empty in older records.
+        is_binary: Whether a task uses a component or does not; else it has shares of components.
+        measure: "loss" or "accuracy": what the experiment reports.
+        n_last_rounds: A loss is reported as its mean over this many rounds at the end.
+        settings: All settings, as JSON has them.
+        command: What was typed.
+        n_classes: One for each task where they classify; else empty.
+    """
+
+    experiment: str
+    condition: str
+    method: str
+    seed: int
+    task_names: tuple[str, ...]
+    families: tuple[str, ...]
+    layer_sizes: tuple[int, ...]
+    component_names: tuple[str, ...]
+    measure: str
+    n_last_rounds: int
+    settings: dict[str, Any] = field(default_factory=dict)
+    command: str = ""
+    n_classes: tuple[int, ...] = ()
+    component_kinds: tuple[str, ...] = ()
+    is_binary: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluation:
+    """One check of a run on held-out data, with the gates of evaluation.
+
+    Attributes:
+        split: "validation" or "test".
+        losses: Each task's mean loss, shape ``[T]``.
+        accuracies: Each task's share of right answers, 0 to 1, ``[T]``; NaN for a regression, and
+            None where all are.
+    """
+
+    split: str
+    losses: Floats
+    accuracies: Floats | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogEntry:
+    """What one run did in a logging interval of rounds.
+
+    Attributes:
+        round: Rounds finished at its end.
+        losses: Each task's mean training loss over the interval, penalties left out, ``[T]``.
+        probabilities: Of each gate to be open at its end, the layers side by side, ``[T, C]``.
+        share_active: Share of gates open under the evaluation rule, 0 to 1.
+        validation: A check on the validation splits, where one was made.
+    """
+
+    round: int
+    losses: Floats
+    probabilities: Floats
+    share_active: float
+    validation: Evaluation | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingState:
+    """All that runs which train together need to go on, at the end of a block of rounds.
+
+    Attributes:
+        round: Rounds finished.
+        n_entries: Log entries told of each run.
+        seconds: Wall-clock time so far.
+        tensors: Weights, optimizer, best so far and losses, by name, on the CPU.
+    """
+
+    round: int
+    n_entries: int
+    seconds: float
+    tensors: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """How one run ended; ``T`` tasks, ``C`` components, the layers side by side.
+
+    Attributes:
+        status: "finished" or "failed".
+        failed_step: The task batch, counted from 0, whose loss was not finite, if any.
+        rounds: Rounds done.
+        seconds: Wall-clock time of the program this run was part of.
+        n_together: Runs in that program.
+        final_loss: Mean training loss over tasks and over the last rounds.
+        best_round: Where the kept weights come from, if chosen on validation.
+        matrix: Who uses what in evaluation, 0 or 1, shape ``[T, C]``.
+        probabilities: Of each gate to be open, shape ``[T, C]``.
+        validation: Losses and accuracies on the validation splits, where all tasks have one.
+        test: The same on the test splits; they are looked at once, at the end.
+        weights: The network's state dict, on the CPU.
+    """
+
+    status: str
+    failed_step: int | None
+    rounds: int
+    seconds: float
+    n_together: int
+    final_loss: float
+    best_round: int | None
+    matrix: Floats
+    probabilities: Floats
+    validation: Evaluation | None
+    test: Evaluation | None
+    weights: dict[str, Any] = field(repr=False)

@@ -1,0 +1,123 @@
+"""The paper's allocation: binary gates learnt by straight-through Gumbel-Softmax."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from .._checks import check_choice, check_probability
+from .._ops import can_draw, drawn_weights
+from ._annealing import Annealing
+from ._base import Allocation, row
+
+
+class GumbelMatrix(Allocation):
+    """The Gumbel-Matrix allocation (paper, Section III).
+
+    Each gate has two logits, "open" and "shut", and is drawn once for each training batch. The
+    forward pass uses the binary draw, the backward pass a softmax at the annealed temperature.
+    Open components are averaged; a task with no open gate gets weights of zero.
+
+    In a loop of one's own nothing need be handed in: a training pass draws from torch's
+    generator, and `advance` takes the temperature one step further.
+
+    Args:
+        n_tasks: Number of tasks.
+        n_components: Number of components in the layer.
+        p_init: Probability of each gate to be open at the start, one number or ``[T, C]``.
+        temperature: The temperature as a function of the number of training batches.
+        evaluation: ``"most_likely"`` opens a gate whose open-logit is at least its shut-logit
+            (the paper's choice); ``"sampled"`` draws as in training.
+    """
+
+    logits: nn.Parameter
+    n_batches: Tensor
+
+    def __init__(
+        self,
+        n_tasks: int,
+        n_components: int,
+        *,
+        p_init: float | Tensor | Sequence[Sequence[float]] = 0.5,
+        temperature: Annealing = Annealing(),
+        evaluation: str = "most_likely",
+    ) -> None:
+        super().__init__(n_tasks, n_components, counts_batches=True)
+        check_choice("evaluation", evaluation, ["most_likely", "sampled"])
+        if not callable(temperature):
+            raise TypeError(
+                "`temperature` should be an Annealing, such as Annealing(start=5.0). "
+                f"Found `temperature = {temperature!r}`."
+            )
+        p_open = _prior(p_init, n_tasks, n_components)
+        self.logits = nn.Parameter(torch.stack([p_open.log(), (1 - p_open).log()], dim=-1))
+        self.temperature = temperature
+        self.evaluation = evaluation
+        self.same_in_evaluation = evaluation == "most_likely"
+        self.n_noise = n_components
+
+    def weights(
+        self, task: int | Tensor, x: Tensor | None = None, *, noise: Tensor | None = None
+    ) -> Tensor:
+        is_draw = self.training and noise is not None and isinstance(task, Tensor)
+        if is_draw and type(self.temperature) is Annealing and can_draw(self.logits):
+            start, floor = self.temperature.start, self.temperature.floor
+            return drawn_weights(self.logits, task, noise, self.n_batches, start, floor)
+        gates = self.gates(task, noise=noise)
+        # `clamp_min`, not `maximum`: the latter halves the gradient at a tie, one open gate.
+        return gates / gates.sum().clamp_min(1.0)
+
+    def gates(self, task: int | Tensor, *, noise: Tensor | None = None) -> Tensor:
+        """Returns the gates of one pass, each exactly 0 or 1, shape ``[C]``."""
+        advantage = _advantage(row(self.logits, task))
+        if not self.training and self.evaluation == "most_likely":
+            return (advantage >= 0).to(advantage.dtype)
+        temperature = self.temperature(self.n_batches)
+        if noise is None:
+            noise = torch.rand_like(advantage).clamp_min(torch.finfo(advantage.dtype).tiny)
+        # The difference of two Gumbel draws is one logistic draw.
+        noisy = advantage + torch.log(noise) - torch.log1p(-noise)
+        soft = torch.sigmoid(noisy / temperature)
+        hard = (noisy >= 0).to(soft.dtype)
+        # These brackets keep every gate exactly binary; without them rounding moves some off.
+        return hard + (soft - soft.detach())
+
+    def probabilities(self, task: int | Tensor | None = None) -> Tensor:
+        logits = self.logits if task is None else row(self.logits, task)
+        return torch.sigmoid(_advantage(logits))
+
+    def matrix(self) -> Tensor:
+        advantage = _advantage(self.logits.detach())
+        return (advantage >= 0).to(advantage.dtype)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
+        old = f"{prefix}n_draws"  # its name in version 0.1
+        if old in state_dict:
+            state_dict[f"{prefix}n_batches"] = state_dict.pop(old)
+        super()._load_from_state_dict(state_dict, prefix, *rest)
+
+    def extra_repr(self) -> str:
+        return f"{super().extra_repr()}, temperature={self.temperature}"
+
+
+def _advantage(logits: Tensor) -> Tensor:
+    """Returns the open-logit less the shut-logit of each gate."""
+    return logits[..., 0] - logits[..., 1]
+
+
+def _prior(
+    p_init: float | Tensor | Sequence[Sequence[float]], n_tasks: int, n_components: int
+) -> Tensor:
+    """Returns the starting probabilities, shape ``[T, C]``."""
+    if isinstance(p_init, float | int):
+        check_probability("p_init", p_init)  # as it was given, before it is rounded
+    prior = torch.as_tensor(p_init, dtype=torch.get_default_dtype())
+    if prior.ndim != 0 and prior.shape != (n_tasks, n_components):
+        raise ValueError(
+            f"`p_init` should be one number or of shape [{n_tasks}, {n_components}]. "
+            f"Found shape {list(prior.shape)}."
+        )
+    for value in (prior.min().item(), prior.max().item()):
+        check_probability("p_init", value)
+    return prior.expand(n_tasks, n_components).clone()

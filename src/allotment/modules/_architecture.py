@@ -1,0 +1,107 @@
+"""Which modules have one architecture: the same computation, with other numbers in it."""
+
+from collections.abc import Sequence
+
+from torch import Tensor, nn
+
+# Compared on their own, or of no account for what a module computes.
+_MODULE_STATE = {"_parameters", "_buffers", "_modules", "training", "_grouped_as"}
+
+
+def same_architecture(a: nn.Module, b: nn.Module) -> bool:
+    """Tells whether two modules differ in the values of their parameters and buffers alone."""
+    return not difference(a, b)
+
+
+def difference(a: nn.Module, b: nn.Module, path: str = "") -> str:
+    """Returns in words where two modules differ beyond the values of their tensors, or nothing.
+
+    Classes, plain attributes, hooks, shapes and children all have to agree. A class attribute
+    ``batched_as`` lets different classes with one forward pass count as one.
+    """
+    where = f"`{path}`" if path else "the module itself"
+    kinds = [getattr(module, "batched_as", type(module)) for module in (a, b)]
+    if kinds[0] != kinds[1]:
+        return f"{where} is {type(a).__name__} in one and {type(b).__name__} in another"
+    attribute = _differing_attribute(a, b)
+    if attribute:
+        values = [vars(module).get(attribute) for module in (a, b)]
+        return f"`{attribute}` of {where} is {values[0]!r} in one and {values[1]!r} in another"
+    tensors = [_signature(module) for module in (a, b)]
+    if tensors[0] != tensors[1]:
+        return f"the tensors of {where} differ in names, shapes, types or in whether they learn"
+    if a._modules.keys() != b._modules.keys():
+        return f"{where} has other parts in one than in another"
+    # Not `named_children`, which leaves out a child that stands in two places.
+    for name, x in a._modules.items():
+        y = b._modules[name]
+        below = f"{path}.{name}" if path else name
+        if x is None or y is None:
+            if x is not y:
+                return f"`{below}` is None in one and not in another"
+            continue
+        found = difference(x, y, below)
+        if found:
+            return found
+    return ""
+
+
+def group_by_architecture(modules: Sequence[nn.Module]) -> list[list[int]]:
+    """Returns the positions of ``modules``, those that can be stacked in one list.
+
+    A module stands alone when it has buffers, which a stacked pass would update in a copy, or
+    parameters that another module has too.
+    """
+    groups: list[list[int]] = []
+    shared = shared_parameters(modules)
+
+    def can_stack(module: nn.Module) -> bool:
+        return not list(module.buffers()) and not shared & {id(p) for p in module.parameters()}
+
+    for position, module in enumerate(modules):
+        for group in groups:
+            first = modules[group[0]]
+            if can_stack(module) and can_stack(first) and same_architecture(first, module):
+                group.append(position)
+                break
+        else:
+            groups.append([position])
+    return groups
+
+
+def shared_parameters(modules: Sequence[nn.Module]) -> set[int]:
+    """Returns the identities of parameters that stand in two places, or beside one that does."""
+    seen: set[int] = set()
+    shared: set[int] = set()
+    for module in modules:
+        places = [id(p) for _, p in module.named_parameters(remove_duplicate=False)]
+        own = set(places)
+        if len(own) != len(places):
+            shared |= own
+        shared |= own & seen
+        seen |= own
+    return shared
+
+
+def _differing_attribute(a: nn.Module, b: nn.Module) -> str:
+    own_a, own_b = (
+        {name: value for name, value in vars(module).items() if name not in _MODULE_STATE}
+        for module in (a, b)
+    )
+    for name in [*own_a, *(own_b.keys() - own_a.keys())]:
+        if name not in own_a or name not in own_b:
+            return name
+        try:
+            if not own_a[name] == own_b[name]:
+                return name
+        except (RuntimeError, ValueError):  # tensors and arrays do not compare to one truth value
+            return name
+    return ""
+
+
+def _signature(module: nn.Module) -> dict[str, object]:
+    tensors: dict[str, Tensor | None] = {**module._parameters, **module._buffers}
+    return {
+        name: None if t is None else (tuple(t.shape), t.dtype, t.device, t.requires_grad)
+        for name, t in tensors.items()
+    }

@@ -1,0 +1,82 @@
+"""What travels through a forward pass beside the inputs: the task, and the draws of the pass."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from ..allocation import Allocation
+
+
+class Noise(NamedTuple):
+    """The random draws of one training pass, uniform on (0, 1).
+
+    The modular layers' draws lie one after another, in the layers' order: those that are made once
+    a batch, and those that are made for each example.
+    """
+
+    gates: Tensor | None = None  # [N]
+    dropout: Tensor | None = None  # [B, D], for the features that enter the head
+    examples: Tensor | None = None  # [B, N]
+
+
+class Used(NamedTuple):
+    """The weights that an allocation gave in a pass."""
+
+    allocation: "Allocation"
+    weights: Tensor
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One forward pass.
+
+    Attributes:
+        task: The task's index, an int or a tensor.
+        noise: Its draws; where some are missing they come from torch's generator.
+        is_step: Whether a trainer computes it, which counts the batches itself.
+        used: Filled on the way: the weights of each modular layer, in the order of calls.
+    """
+
+    task: int | Tensor
+    noise: Noise = Noise()
+    is_step: bool = False
+    used: list[Used] = field(default_factory=list)
+
+
+# The modules between the outermost one and a modular layer need not pass anything on.
+_current: ContextVar[Pass | None] = ContextVar("_current", default=None)
+
+
+def current_pass() -> Pass | None:
+    """Returns the pass that is under way, if any."""
+    return _current.get()
+
+
+@contextmanager
+def opened(new: Pass) -> Iterator[Pass]:
+    """Lets modular layers find a pass, for a while."""
+    token = _current.set(new)
+    try:
+        yield new
+    finally:
+        _current.reset(token)
+
+
+@contextmanager
+def for_task(task: int) -> Iterator[Pass]:
+    """Lets modular layers compute for a task, for a while, where no network tells them.
+
+    >>> from torch import nn, ones
+    >>> from allotment import FixedMatrix, ModularLayer, for_task
+    >>> layer = ModularLayer([nn.Identity(), nn.Flatten()], FixedMatrix([[1, 0], [1, 1]]))
+    >>> with for_task(0):
+    ...     layer(ones(1, 2))
+    tensor([[1., 1.]])
+    """
+    with opened(Pass(task)) as new:
+        yield new

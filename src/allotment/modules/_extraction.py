@@ -1,0 +1,124 @@
+"""One task's part of a network, as a module of its own."""
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from ..allocation import Allocation
+from ._layer import ModularLayer, weighted_sum
+from ._network import MultiTaskModel, MultiTaskNetwork, as_network
+
+
+def extract(network: nn.Module, task: int | str) -> nn.Module:
+    """Returns a copy of what a task uses, in evaluation mode, with no allocation left in it.
+
+    It has the outputs of the network in evaluation mode, to the last bit, and takes what the
+    network takes but the task. An ordinary module: it can be trained further, saved, or handed to
+    `torch.export`.
+
+    >>> from allotment import GumbelMatrix
+    >>> layer = ModularLayer([nn.Linear(8, 4), nn.Linear(8, 4)], GumbelMatrix(2, 2, p_init=0.9))
+    >>> layer.allocation.logits.data[1, 0] = torch.tensor([-1.0, 1.0])  # shut for the second task
+    >>> network = MultiTaskNetwork(None, [layer], {"a": nn.Linear(4, 1), "b": nn.Linear(4, 3)})
+    >>> extract(network, "b")
+    Sequential(
+      (layer_0): Linear(in_features=8, out_features=4, bias=True)
+      (head): Linear(in_features=4, out_features=3, bias=True)
+    )
+
+    Args:
+        network: A network in which a task's weights are the same in every evaluation.
+        task: The task's index or name.
+    """
+    network = as_network(network)
+    index = network.task_index(int(task) if isinstance(task, Tensor) else task)
+    assert isinstance(index, int)
+    # All at once, so that what stands in two places is one module in the copy too.
+    own = deepcopy(network)
+    replaced: dict[nn.Module, nn.Module] = {}
+    for name, module in list(own.named_modules(remove_duplicate=False)):
+        if isinstance(module, ModularLayer):
+            part = replaced.setdefault(module, _own_part(module, index))
+            own.set_submodule(name, part)
+    head = own.heads[index] if isinstance(own.heads, nn.ModuleList) else None
+    if isinstance(own, MultiTaskModel):
+        return _OneTask(own.body, head, index if own._tells_task else None).eval()
+    assert isinstance(own, MultiTaskNetwork)
+    parts: OrderedDict[str, nn.Module] = OrderedDict()
+    if not isinstance(own.stem, nn.Identity):
+        parts["stem"] = own.stem
+    parts.update((f"layer_{number}", layer) for number, layer in enumerate(own.layers))
+    if head is not None:
+        parts["head"] = head
+    return nn.Sequential(parts).eval()
+
+
+class _OneTask(nn.Module):
+    """A model whose modular layers are one task's, and that task's head."""
+
+    def __init__(self, body: nn.Module, head: nn.Module | None, task: int | None) -> None:
+        super().__init__()
+        self.body = body
+        self.head = nn.Identity() if head is None else head
+        self._told = {} if task is None else {"task": task}
+
+    def forward(self, x: Any, *arguments: Any, **options: Any) -> Tensor:
+        y: Tensor = self.head(self.body(x, *arguments, **self._told, **options))
+        return y
+
+
+class _WeightedSum(nn.Module):
+    """The sum of some components' outputs, each times its weight."""
+
+    weights: Tensor
+
+    def __init__(self, components: Sequence[nn.Module], weights: Tensor) -> None:
+        super().__init__()
+        self.components = nn.ModuleList(components)
+        self.register_buffer("weights", weights)
+
+    def forward(self, x: Any, *arguments: Any, **options: Any) -> Tensor:
+        outputs = [component(x, *arguments, **options) for component in self.components]
+        return weighted_sum(self.weights.unbind(0), outputs)
+
+
+class _Nothing(nn.Module):
+    """Zeros, for a layer of which a task uses nothing; one component says in which shape."""
+
+    def __init__(self, component: nn.Module) -> None:
+        super().__init__()
+        self.component = component
+
+    def forward(self, x: Any, *arguments: Any, **options: Any) -> Tensor:
+        return torch.zeros_like(self.component(x, *arguments, **options))
+
+
+@torch.no_grad()
+def _own_part(layer: ModularLayer, task: int) -> nn.Module:
+    weights = _weights_in_evaluation(layer.allocation, task)
+    used = weights.nonzero().flatten()
+    components: list[nn.Module] = [layer.components[position] for position in used.tolist()]
+    if not components:
+        return _Nothing(layer.components[0])
+    if len(components) == 1 and weights[used[0]] == 1:
+        return components[0]
+    return _WeightedSum(components, weights[used])
+
+
+def _weights_in_evaluation(allocation: Allocation, task: int) -> Tensor:
+    name = type(allocation).__name__
+    if allocation.sees_examples:
+        raise ValueError(
+            "`network` should have allocations that do not look at examples: only then does a task "
+            f"have a part of its own. Found {name}, whose weights differ from example to example."
+        )
+    if not allocation.same_in_evaluation:
+        raise ValueError(
+            "`network` should have allocations that are the same in every evaluation. "
+            f"Found {name}, which is drawn anew each time."
+        )
+    return allocation.eval().weights(task).clone()

@@ -1,0 +1,59 @@
+"""A head for each task, and linear heads as one table."""
+
+from collections.abc import Sequence
+from typing import TypeGuard
+
+import torch
+from torch import Tensor, nn
+
+from ..allocation import row
+
+_ABSENT = -1e9  # the logit of a class that a task does not have: no probability, no gradient
+
+
+def are_linear(heads: Sequence[nn.Module]) -> TypeGuard[Sequence[nn.Linear]]:
+    """Tells whether heads can be put into one table: linear, from one number of features."""
+    return (
+        all(type(head) is nn.Linear for head in heads)
+        and len({(head.in_features, head.bias is None) for head in heads}) == 1
+        and len({p.requires_grad for head in heads for p in head.parameters()}) == 1
+        and len({id(head.weight) for head in heads}) == len(heads)
+    )
+
+
+class HeadTable(nn.Module):
+    """Linear heads as one table, so that a task is an index and a step does not loop over tasks.
+
+    Narrower heads are padded; a padded output is a large negative constant.
+    """
+
+    padding: Tensor
+
+    def __init__(self, heads: Sequence[nn.Linear]) -> None:
+        super().__init__()
+        first, n_tasks = heads[0], len(heads)
+        width = max(head.out_features for head in heads)
+        weight = first.weight.new_zeros(n_tasks, width, first.in_features)
+        bias = None if first.bias is None else first.weight.new_zeros(n_tasks, width)
+        padding = first.weight.new_full((n_tasks, width), _ABSENT)
+        for task, head in enumerate(heads):
+            weight[task, : head.out_features] = head.weight.detach()
+            padding[task, : head.out_features] = 0.0
+            if bias is not None:
+                bias[task, : head.out_features] = head.bias.detach()
+        learns = first.weight.requires_grad
+        self.weight = nn.Parameter(weight, requires_grad=learns)
+        self.bias = None if bias is None else nn.Parameter(bias, requires_grad=learns)
+        self.widths = [head.out_features for head in heads]
+        self.is_padded = len(set(self.widths)) > 1
+        self.register_buffer("padding", padding)
+
+    def forward(self, x: Tensor, task: int | Tensor) -> Tensor:
+        """Returns the outputs of a task's head: ``[B, width]``, padded where a task is a tensor."""
+        bias = None if self.bias is None else row(self.bias, task)
+        # In the precision of the heads, whatever that of the features: a loss needs it.
+        with torch.autocast(x.device.type, enabled=False):
+            y = torch.nn.functional.linear(x.to(self.weight.dtype), row(self.weight, task), bias)
+        if isinstance(task, int):
+            return y[..., : self.widths[task]]
+        return y + row(self.padding, task) if self.is_padded else y

@@ -1,0 +1,256 @@
+"""Components side by side, combined as an allocation says."""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.func import functional_call
+from torch.utils import _pytree as pytree
+
+from .._checks import described, is_list_of
+from .._ops import for_branches, mix, on_streams
+from ..allocation import Allocation
+from ._architecture import group_by_architecture
+from ._context import Noise, Used, current_pass
+from ._stacking import stack_parameters, stacked_forward
+
+
+class ModularLayer(nn.Module):
+    """A layer of ``C`` components, of which each task uses those its allocation gives it.
+
+    Components may be any modules that make outputs of one shape from the layer's input. Those of
+    one architecture are evaluated as one batched operation. In training all are evaluated, since
+    the gradient of a shut gate needs its component's output; in evaluation only what the task
+    uses. A batch leaves no trace in the buffers of a component that it does not use, such as the
+    statistics of a batch normalisation.
+
+    The layer may stand at any depth of a network, which tells it the task by `for_task`.
+
+    Args:
+        components: The components, in the order of the allocation's gates.
+        allocation: Which task uses which component.
+        names: A short name for each component, for figures; made from the classes if left out.
+        kinds: What each component is, such as "conv3x3", for tables; from `names` if left out.
+    """
+
+    def __init__(
+        self,
+        components: Sequence[nn.Module],
+        allocation: Allocation,
+        *,
+        names: Sequence[str] | None = None,
+        kinds: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__()
+        _check_parts(components, allocation)
+        self.components = nn.ModuleList(components)
+        self.allocation = allocation
+        self.names = _labels("names", names, components) or _names(components)
+        self.kinds = _labels("kinds", kinds, components) or (
+            list(self.names) if names else [type(c).__name__.lower() for c in components]
+        )
+        self.is_stacked = False
+        self.span = (0, allocation.n_noise)  # its part of a pass's draws; a network sets it
+        self._find_groups()
+
+    def forward(
+        self,
+        x: Any,
+        *arguments: Any,
+        task: int | Tensor | None = None,
+        noise: Tensor | None = None,
+        **options: Any,
+    ) -> Tensor:
+        """Returns the weighted sum of the components' outputs, shape ``[B, ...]``.
+
+        ``arguments`` and ``options`` go to every component. ``task`` and ``noise`` are those of
+        the pass under way, unless they are given.
+        """
+        running = current_pass()
+        if task is None:
+            if running is None:
+                raise ValueError(
+                    "A modular layer should be called by a network, or within `for_task(task)`, or "
+                    "with `task=`. Found no task."
+                )
+            task = running.task
+        if noise is None and running is not None:
+            noise = self._own_noise(running.noise)
+        weights = self.allocation.weights(task, x, noise=noise)  # [C] or [B, C], normalised
+        if running is not None:
+            running.used.append(Used(self.allocation, weights))
+        if self.training and (running is None or not running.is_step):
+            self.allocation.advance()
+        call = (x, arguments, options)
+        if not self.training and not self.is_stacked and isinstance(task, int):
+            return self._only_what_is_used(call, weights)
+        if not self.is_stacked and self._signature() != self._grouped_as:
+            self._find_groups()
+        outputs = self._all_outputs(call, weights)  # [C, B, ...] each, group after group
+        order = [position for group in self.groups for position in group]
+        if order != sorted(order):
+            # Not `weights[order]`: a list of positions would travel to the device in every pass.
+            parts = weights.unbind(-1)
+            weights = torch.stack([parts[position] for position in order], dim=-1)
+        return mix(weights, outputs) if weights.ndim == 1 else mixed_by_example(weights, outputs)
+
+    def _own_noise(self, noise: Noise) -> Tensor | None:
+        whole = noise.examples if self.allocation.sees_examples else noise.gates
+        first, last = self.span
+        return None if whole is None or first == last else whole[..., first:last]
+
+    def _find_groups(self) -> None:
+        """Finds which components have one architecture, as they are now."""
+        self.groups = group_by_architecture(list(self.components))
+        self._grouped_as = self._signature()
+
+    def _signature(self) -> list[object]:
+        """Returns what changes when a component is replaced, or frozen."""
+        identities: list[object] = [id(component) for component in self.components]
+        return identities + [parameter.requires_grad for parameter in self.components.parameters()]
+
+    def _all_outputs(self, call: "_Call", weights: Tensor) -> list[Tensor]:
+        x, arguments, options = call
+        n = len(self.groups)
+        inputs = for_branches(x, n) if isinstance(x, Tensor) else [x] * n
+        calls = [
+            partial(self._group_outputs, index, (inputs[index], arguments, options), weights)
+            for index in range(n)
+        ]
+        outputs = on_streams(calls, _tensors(call))
+        firsts = [(group[0], y[0]) for group, y in zip(self.groups, outputs, strict=True)]
+        self.check_shapes(firsts)
+        return outputs
+
+    def _group_outputs(self, index: int, call: "_Call", weights: Tensor) -> Tensor:
+        group = self.groups[index]
+        module = self.components[index if self.is_stacked else group[0]]
+        if len(group) == 1:  # as is every component with buffers
+            return _output(module, call, weights[..., group[0]]).unsqueeze(0)
+        if self.is_stacked:
+            stacked: dict[str, Tensor] = dict(module.named_parameters())
+        else:
+            stacked = stack_parameters([self.components[position] for position in group])
+        return stacked_forward(module, stacked, len(group), *call)
+
+    def _only_what_is_used(self, call: "_Call", weights: Tensor) -> Tensor:
+        x, arguments, options = call
+        used = weights.reshape(-1, weights.shape[-1]).any(0).nonzero().flatten().tolist()
+        if not used:
+            return torch.zeros_like(self.components[0](x, *arguments, **options))
+        outputs = [(at, self.components[at](x, *arguments, **options)) for at in used]
+        self.check_shapes(outputs)
+        found = [y for _, y in outputs]
+        if weights.ndim == 1:
+            return weighted_sum([weights[position] for position in used], found)
+        return mixed_by_example(weights[:, used], [torch.stack(found)])
+
+    def check_shapes(self, outputs: list[tuple[int, Tensor]]) -> None:
+        """Raises unless the outputs of components, given by position, have equal shapes."""
+        first, reference = outputs[0]
+        for position, y in outputs:
+            if y.shape != reference.shape:
+                raise ValueError(
+                    "Components of a layer should have equal output shapes. Found "
+                    f"{list(reference.shape)} from component {first} ({self.names[first]}) and "
+                    f"{list(y.shape)} from component {position} ({self.names[position]})."
+                )
+
+    def stack_(self) -> None:
+        """Makes one module of each group of components, its parameters stacked ``[C, ...]``."""
+        self._find_groups()
+        self.components = nn.ModuleList(self._stacked_group(group) for group in self.groups)
+        self.is_stacked = True
+
+    def _stacked_group(self, group: list[int]) -> nn.Module:
+        """Returns a group's first component with the parameters of all, changed in place."""
+        module = self.components[group[0]]
+        if len(group) == 1:
+            return module
+        for name, value in stack_parameters([self.components[i] for i in group]).items():
+            path, _, leaf = name.rpartition(".")
+            owner = module.get_submodule(path)
+            requires_grad = owner.get_parameter(leaf).requires_grad
+            setattr(owner, leaf, nn.Parameter(value.detach(), requires_grad=requires_grad))
+        return module
+
+    def extra_repr(self) -> str:
+        return f"n_components={self.allocation.n_components}"
+
+
+_Call = tuple[Any, tuple[Any, ...], dict[str, Any]]  # of a component: input, arguments, options
+
+
+def weighted_sum(weights: Sequence[Tensor], outputs: Sequence[Tensor]) -> Tensor:
+    """Returns the sum of outputs, each times its weight."""
+    return torch.stack([w * y for w, y in zip(weights, outputs, strict=True)]).sum(0)
+
+
+def mixed_by_example(weights: Tensor, outputs: Sequence[Tensor]) -> Tensor:
+    """Returns the sum of outputs ``[G, B, ...]``, with weights ``[B, C]`` of each example's own."""
+    together = outputs[0] if len(outputs) == 1 else torch.cat(list(outputs))  # [C, B, ...]
+    columns = weights.to(together.dtype).movedim(-1, 0)
+    return (columns.view(*columns.shape, *[1] * (together.ndim - 2)) * together).sum(0)
+
+
+def _output(module: nn.Module, call: _Call, weight: Tensor) -> Tensor:
+    """Returns a module's output; in training its buffers change where it has a weight.
+
+    The pass has copies of them: autograd keeps some for the backward pass, and they may not change
+    before that.
+    """
+    x, arguments, options = call
+    buffers = dict(module.named_buffers()) if module.training else {}
+    copies = {name: buffer.clone() for name, buffer in buffers.items()}
+    # It leaves in `copies` what they became. Which of them are constants cannot be told in `vmap`.
+    y: Tensor = (
+        functional_call(module, copies, (x, *arguments), options)
+        if copies
+        else module(x, *arguments, **options)
+    )
+    is_unused = weight == 0 if weight.ndim == 0 else (weight == 0).all()
+    with torch.no_grad():
+        for name, buffer in buffers.items():
+            try:
+                buffer.copy_(torch.where(is_unused, buffer, copies[name]))
+            except RuntimeError:  # a joint step: one buffer for the weights of all tasks
+                buffer.copy_(copies[name])
+    return y
+
+
+def _tensors(values: Any) -> list[Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
+
+
+def _check_parts(components: object, allocation: object) -> None:
+    if not is_list_of(components, nn.Module):
+        raise TypeError(f"`components` should be a list of modules. Found {described(components)}.")
+    if not isinstance(allocation, Allocation):
+        raise TypeError(f"`allocation` should be an Allocation. Found {described(allocation)}.")
+    n_components = len(components)  # type: ignore[arg-type]
+    if allocation.n_components != n_components:
+        raise ValueError(
+            "`allocation` should have one gate per component. Found "
+            f"{allocation.n_components} gates for {n_components} components."
+        )
+
+
+def _labels(
+    argument: str, labels: Sequence[str] | None, components: Sequence[nn.Module]
+) -> list[str]:
+    if labels is not None and len(labels) != len(components):
+        raise ValueError(
+            f"`{argument}` should have one entry per component. Found "
+            f"{len(labels)} {argument} for {len(components)} components."
+        )
+    return list(labels or [])
+
+
+def _names(components: Sequence[nn.Module]) -> list[str]:
+    """Returns the components' classes, with their places where one class stands in several."""
+    classes = [type(component).__name__.lower() for component in components]
+    return [
+        f"{name} {place}" if classes.count(name) > 1 else name for place, name in enumerate(classes)
+    ]

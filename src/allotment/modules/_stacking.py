@@ -1,0 +1,192 @@
+"""Modules of one architecture evaluated on one input as one batched operation.
+
+Linear layers and convolutions on a shared input become one product with ``C`` times the
+outputs, and later ones a batched product; what is not known here goes through `vmap`. A class may
+say itself how it is stacked: ``forward_stacked(stacked, x)`` returns ``[C, B, ...]``, given its
+parameters stacked, by name.
+"""
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from weakref import WeakSet
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from .._checks import first_line
+
+# Modules that treat every number alike, so that a further leading dimension changes nothing.
+_ELEMENTWISE = (nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid)
+
+Stacked = Mapping[str, Tensor]
+_Call = tuple[Any, tuple[Any, ...], dict[str, Any]]  # input, further arguments, and by name
+
+# Modules that `vmap` was seen to fail with, such as those that look at values to decide what to do.
+_unmappable: WeakSet[nn.Module] = WeakSet()
+
+# A kernel of at most so many numbers goes over its input as a product with patches. Libraries are
+# slow where channels are few, above all when a batch over runs makes each run a group of channels:
+# on the 4-MNISTs network patches took 0.8 of the time for one run and 0.6 for 120 on a GPU.
+PATCH_NUMBERS = 64
+
+
+def stack_parameters(modules: Sequence[nn.Module]) -> dict[str, Tensor]:
+    """Returns the parameters of modules of one architecture by name, each stacked to ``[C, ...]``."""
+    columns = [dict(module.named_parameters()) for module in modules]
+    return {name: torch.stack([column[name] for column in columns]) for name in columns[0]}
+
+
+def stacked_forward(
+    module: nn.Module,
+    stacked: Stacked,
+    n_stacked: int,
+    x: Any,
+    arguments: Sequence[Any] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Tensor:
+    """Returns what ``C`` modules with the architecture of ``module`` make of ``x``, ``[C, B, ...]``.
+
+    ``arguments`` and ``options`` are further ones of a call, which all of them are given.
+    """
+    if arguments or options:
+        call = (x, tuple(arguments), dict(options or {}))
+        y, is_stacked = _mapped(module, stacked, call, False, n_stacked), bool(stacked)
+    else:
+        y, is_stacked = _forward(module, stacked, x, False, n_stacked)
+    return y if is_stacked else y.expand(n_stacked, *y.shape)
+
+
+def _forward(
+    module: nn.Module, stacked: Stacked, x: Any, is_stacked: bool, n_stacked: int
+) -> tuple[Tensor, bool]:
+    """Returns the output, and whether it has a component dimension in front yet."""
+    if type(module) in _ELEMENTWISE:
+        return module(x), is_stacked
+    if isinstance(module, nn.modules.dropout._DropoutNd):
+        # Each component draws for itself, as it would alone; components in front of examples would
+        # be one dimension too many for those that drop whole channels.
+        alike = x if is_stacked else x.expand(n_stacked, *x.shape)
+        return module(alike.flatten(0, 1)).unflatten(0, alike.shape[:2]), True
+    if type(module) is nn.Sequential:
+        for name, child in module._modules.items():  # a repeated child counts each time
+            assert child is not None
+            x, is_stacked = _forward(child, _below(stacked, name), x, is_stacked, n_stacked)
+        return x, is_stacked
+    if type(module) is nn.Linear and x.ndim == 2 + is_stacked:
+        return _linear(stacked, x, is_stacked), True
+    if type(module) is nn.Conv2d and module.padding_mode == "zeros" and x.ndim == 4 + is_stacked:
+        return _convolution(module, stacked, x, is_stacked), True
+    own_way = getattr(module, "forward_stacked", None)
+    if own_way is not None and not is_stacked:
+        return own_way(stacked, x), True
+    call = (x, (), {})
+    return _mapped(module, stacked, call, is_stacked, n_stacked), is_stacked or bool(stacked)
+
+
+def _below(stacked: Stacked, name: str) -> dict[str, Tensor]:
+    prefix = f"{name}."
+    return {key[len(prefix) :]: value for key, value in stacked.items() if key.startswith(prefix)}
+
+
+def _linear(stacked: Stacked, x: Tensor, is_stacked: bool) -> Tensor:
+    weight, bias = stacked["weight"], stacked.get("bias")  # [C, O, I], [C, O]
+    # Product and sum apart: batched over runs, `baddbmm` and `linear` take more operations.
+    if is_stacked:
+        y = torch.bmm(x, weight.transpose(1, 2))
+    else:
+        y = split_components(x @ weight.flatten(0, 1).T, weight)
+    return y if bias is None else y + bias.unsqueeze(1)
+
+
+def _convolution(module: nn.Conv2d, stacked: Stacked, x: Tensor, is_stacked: bool) -> Tensor:
+    weight, bias = stacked["weight"], stacked.get("bias")  # [C, O, I, H, W], [C, O]
+    if not is_stacked and _goes_by_patches(module):
+        return _patch_convolution(module, weight, bias, x)
+    n_stacked = weight.shape[0]
+    n_groups = module.groups
+    if is_stacked:
+        x = x.transpose(0, 1).flatten(1, 2)  # the components' channels one after another
+        n_groups *= n_stacked
+    elif n_groups > 1:
+        x, n_groups = x.repeat(1, n_stacked, 1, 1), n_groups * n_stacked
+    y = F.conv2d(
+        x,
+        weight.flatten(0, 1),
+        None if bias is None else bias.flatten(),
+        module.stride,
+        module.padding,
+        module.dilation,
+        n_groups,
+    )
+    return split_components(y, weight)
+
+
+def _goes_by_patches(module: nn.Conv2d) -> bool:
+    is_plain = module.groups == 1 and module.padding == (0, 0) and module.dilation == (1, 1)
+    n_numbers = module.in_channels * module.kernel_size[0] * module.kernel_size[1]
+    return is_plain and n_numbers <= PATCH_NUMBERS
+
+
+def _patch_convolution(module: nn.Conv2d, weight: Tensor, bias: Tensor | None, x: Tensor) -> Tensor:
+    """Returns the convolution as one product of kernels and patches, ``[C, B, O, H, W]``."""
+    patches = x
+    for dim, size, stride in zip((2, 3), module.kernel_size, module.stride, strict=True):
+        patches = patches.unfold(dim, size, stride)  # at last [B, I, H, W, h, w]
+    n_examples, _, height, width, *_ = patches.shape
+    columns = patches.permute(1, 4, 5, 0, 2, 3).reshape(weight[0, 0].numel(), -1)
+    y = weight.flatten(2).flatten(0, 1) @ columns  # [C * O, B * H * W]
+    if bias is not None:
+        y = y + bias.flatten().unsqueeze(1)
+    return y.view(*weight.shape[:2], n_examples, height, width).transpose(1, 2)
+
+
+def split_components(y: Tensor, weight: Tensor) -> Tensor:
+    """Returns outputs that lie side by side, ``[B, C * O, ...]``, as ``[C, B, O, ...]``."""
+    n_stacked, n_outputs = weight.shape[:2]
+    return y.view(y.shape[0], n_stacked, n_outputs, *y.shape[2:]).transpose(0, 1)
+
+
+def _mapped(
+    module: nn.Module, stacked: Stacked, call: _Call, is_stacked: bool, n_stacked: int
+) -> Tensor:
+    x, arguments, options = call
+    if not stacked and not is_stacked:
+        out: Tensor = module(x, *arguments, **options)
+        return out
+
+    def one(parameters: dict[str, Tensor], x: Any) -> Tensor:
+        y: Tensor = functional_call(module, parameters, (x, *arguments), options)
+        return y
+
+    if module not in _unmappable:
+        try:
+            in_dims = (0 if stacked else None, 0 if is_stacked else None)
+            mapped: Tensor = vmap(one, in_dims=in_dims, randomness="different")(dict(stacked), x)
+            return mapped
+        except Exception as error:  # it may fail one by one as well, and then that is told
+            y = _one_by_one(one, stacked, x, is_stacked, n_stacked)
+            _unmappable.add(module)
+            warnings.warn(
+                f"Components of class {type(module).__name__} are evaluated one by one, which is "
+                f"slower: {first_line(error)}",
+                stacklevel=2,
+            )
+            return y
+    return _one_by_one(one, stacked, x, is_stacked, n_stacked)
+
+
+def _one_by_one(
+    one: Callable[[dict[str, Tensor], Any], Tensor],
+    stacked: Stacked,
+    x: Any,
+    is_stacked: bool,
+    n_stacked: int,
+) -> Tensor:
+    outputs = []
+    for position in range(n_stacked):
+        parameters = {name: value[position] for name, value in stacked.items()}
+        outputs.append(one(parameters, x[position] if is_stacked else x))
+    return torch.stack(outputs)

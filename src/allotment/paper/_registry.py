@@ -1,0 +1,27 @@
+"""The experiments by name."""
+
+from .._checks import check_choice
+from ..experiments import Experiment
+from ._clusters import CLUSTERS
+from ._images import DIGITS, MNIST
+from ._omniglot import OMNIGLOT, OMNIGLOT_TUNED
+from ._synthetic import TRANSFER, TWO_PAIRS
+
+EXPERIMENTS = {
+    experiment.name: experiment
+    for experiment in (
+        TRANSFER,
+        TWO_PAIRS,
+        DIGITS,
+        MNIST,
+        OMNIGLOT,
+        OMNIGLOT_TUNED,
+        CLUSTERS,
+    )
+}
+
+
+def experiment_named(name: str) -> Experiment:
+    """Returns an experiment; an unknown name is answered with the known ones."""
+    check_choice("experiment", name, list(EXPERIMENTS))
+    return EXPERIMENTS[name]

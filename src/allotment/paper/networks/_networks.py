@@ -1,0 +1,154 @@
+"""The paper's networks, and a small one for the bundled digits, as plain functions of sizes.
+
+Each takes ``allocate``, a function from a number of components to an allocation, and
+``outputs``, how many outputs each task has, by name.
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+
+from torch import nn
+
+from ...allocation import Allocation
+from ...modules import ModularLayer, MultiTaskNetwork
+from ._conv_norm import ConvNormReLU, NormReLU, TwoColourStem
+from ._initial import glorot_
+from ._same_padding import SameAvgPool2d, SameConv2d, SameMaxPool2d
+
+Allocate = Callable[[int], Allocation]  # from a number of components
+
+
+def dense(*sizes: int, last: nn.Module | None = None) -> nn.Sequential:
+    """Returns linear layers of these sizes with ReLU between them, and ``last`` at the end."""
+    modules: list[nn.Module] = []
+    for n_inputs, n_outputs in pairwise(sizes):
+        modules += [nn.Linear(n_inputs, n_outputs), nn.ReLU()]
+    modules[-1:] = [] if last is None else [last]
+    return nn.Sequential(*modules)
+
+
+def _linear_heads(n_features: int, outputs: Mapping[str, int]) -> dict[str, nn.Module]:
+    return {name: nn.Linear(n_features, n_outputs) for name, n_outputs in outputs.items()}
+
+
+def transfer_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
+    """Two shallow and two deep components, a linear head a task (paper, Appendix A-2).
+
+    They alternate, so that without sharing each of two tasks has one of either.
+    """
+    components = [
+        component
+        for _ in range(2)
+        for component in (dense(128, 4, last=nn.ReLU()), dense(128, 4, 4, last=nn.ReLU()))
+    ]
+    layer = ModularLayer(components, allocate(4), names=["shallow", "deep"] * 2)
+    network = MultiTaskNetwork(None, [layer], _linear_heads(4, outputs))
+    glorot_(network)
+    return network
+
+
+def pairs_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
+    """Four components of three layers and no heads (paper, Appendix A-3)."""
+    components = [dense(128, 16, 16, 1) for _ in range(4)]
+    layer = ModularLayer(components, allocate(4), names=["A", "B", "C", "D"])
+    network = MultiTaskNetwork(None, [layer], task_names=list(outputs))
+    glorot_(network)
+    return network
+
+
+def digits_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
+    """Two layers of four 3x3 convolutions for 8x8 images; ours, after the 4-MNISTs network."""
+
+    def convolutions(n_channels: int) -> ModularLayer:
+        components = [nn.Sequential(nn.Conv2d(n_channels, 4, 3), nn.ReLU()) for _ in range(4)]
+        return ModularLayer(components, allocate(4), names=["A", "B", "C", "D"])
+
+    layers = [convolutions(1), convolutions(4), nn.Flatten()]
+    network = MultiTaskNetwork(None, layers, _linear_heads(4 * 4 * 4, outputs))
+    glorot_(network)
+    return network
+
+
+def mnist_network(
+    allocate: Allocate, outputs: Mapping[str, int], n_components: int = 4
+) -> MultiTaskNetwork:
+    """Three layers of four convolutions with four filters each (paper, Appendix B)."""
+    # One letter each, and after the alphabet the next sign: only a benchmark goes so far.
+    names = [chr(ord("A") + position) for position in range(n_components)]
+
+    def convolutions(n_channels: int, size: int) -> ModularLayer:
+        components = [nn.Sequential(nn.Conv2d(n_channels, 4, size), nn.ReLU()) for _ in names]
+        return ModularLayer(components, allocate(n_components), names=names)
+
+    layers = [
+        convolutions(1, 5),
+        nn.AvgPool2d(2),
+        convolutions(4, 3),
+        nn.AvgPool2d(2),
+        convolutions(4, 3),
+        nn.Flatten(),
+    ]
+    network = MultiTaskNetwork(None, layers, _linear_heads(3 * 3 * 4, outputs), dropout=0.5)
+    glorot_(network)
+    return network
+
+
+def omniglot_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
+    """Eight layers of four kinds of convolution, two pools and identity (paper, Appendix C).
+
+    For images of 105x105 pixels. A layer's stride is that of each component's last operation.
+    """
+    n_channels = 48
+
+    def layer(stride: int) -> list[nn.Module]:
+        def twice(first: tuple[int, int], second: tuple[int, int]) -> nn.Module:
+            return nn.Sequential(
+                ConvNormReLU(n_channels, n_channels, first),
+                ConvNormReLU(n_channels, n_channels, second, stride),
+            )
+
+        identity = nn.Identity() if stride == 1 else SameConv2d(n_channels, n_channels, 1, stride)
+        components = {
+            "conv3x3": twice((3, 3), (3, 3)),
+            "conv5x5": twice((5, 5), (5, 5)),
+            "conv7x7": twice((7, 7), (7, 7)),
+            "conv1x7-7x1": twice((1, 7), (7, 1)),
+            "max pool": SameMaxPool2d(stride),
+            "average pool": SameAvgPool2d(stride),
+            "identity": identity,
+        }
+        modular = ModularLayer(
+            list(components.values()), allocate(len(components)), names=list(components)
+        )
+        return [modular, NormReLU(4, n_channels)]
+
+    stem = TwoColourStem(n_channels)
+    layers = [module for stride in (2, 2, 1, 2, 2, 1, 2, 1) for module in layer(stride)]
+    heads = _linear_heads(4 * 4 * n_channels, outputs)
+    network = MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5)
+    glorot_(network)
+    return network
+
+
+def clusters_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
+    """Three layers of eight 3x3 and eight 5x5 convolutions (paper, Section V-C).
+
+    For images of 32x32 pixels and three channels.
+    """
+    n_channels = 8
+    kinds = [f"conv{size}x{size}" for size in (3, 5) for _ in range(8)]
+    names = [f"{kind} {copy}" for kind, copy in zip(kinds, 2 * "ABCDEFGH", strict=True)]
+
+    def layer() -> list[nn.Module]:
+        components = [
+            ConvNormReLU(n_channels, n_channels, size, 2) for size in (3, 5) for _ in range(8)
+        ]
+        modular = ModularLayer(components, allocate(len(components)), names=names, kinds=kinds)
+        return [modular, NormReLU(4, n_channels)]
+
+    stem = ConvNormReLU(3, n_channels, 1)
+    layers = [module for _ in range(3) for module in layer()]
+    heads = _linear_heads(4 * 4 * n_channels, outputs)
+    network = MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5)
+    glorot_(network)
+    return network

@@ -1,0 +1,94 @@
+"""Convolutions and pools with "same" padding, of ordinary and two-colour images."""
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ..._ops import can_convolve, few_channels, many_channels, pool3x3
+from ._padding import same_padding, same_window
+from ._two_colour import TwoColourImage
+
+
+class SameConv2d(nn.Conv2d):
+    """A convolution with "same" padding."""
+
+    fast_over_runs = True  # batched over runs, each has a convolution to itself
+
+    def __init__(
+        self, in_channels: int, out_channels: int, kernel: int | tuple[int, int], stride: int = 1
+    ) -> None:
+        super().__init__(in_channels, out_channels, kernel, stride)
+
+    def forward(self, x: Tensor | TwoColourImage) -> Tensor:
+        """Returns the convolved images."""
+        # In mixed precision kernels are short and biases are not.
+        bias = None if self.bias is None else self.bias.to(self.weight.dtype)
+        return same_convolution(x, self.weight, bias, self.stride)
+
+
+def same_convolution(
+    x: Tensor | TwoColourImage, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...]
+) -> Tensor:
+    """Returns ``x`` convolved with kernels ``[O, I, h, w]`` under "same" padding."""
+    if isinstance(x, TwoColourImage) and stride[0] == stride[1]:
+        y = x.convolved(weight, stride[0])
+        return y if bias is None else y + bias.view(-1, 1, 1)
+    if isinstance(x, TwoColourImage):
+        x = x.pixels()
+    if x.dtype == torch.bool:
+        x = x.to(weight.dtype)
+    sides = zip(x.shape[-2:], weight.shape[-2:], stride, strict=True)
+    (top, bottom), (left, right) = (same_padding(*side) for side in sides)
+    if bias is None and stride[0] == stride[1] and can_convolve(x, weight, stride[0]):
+        return few_channels(x, weight, same_window(x.shape[-2:], weight.shape[-2:], stride[0]))
+    if weight.shape[-2:] == (1, 1) and weight.shape[1] < 8 and tuple(stride) == (1, 1):
+        # Libraries are slow where channels are few; per pixel this is a product.
+        pixels = F.linear(x.movedim(-3, -1), weight.flatten(1), bias)
+        return pixels.movedim(-1, -3)
+    if (top, left) != (bottom, right):
+        x, top, left = F.pad(x, (left, right, top, bottom)), 0, 0
+    return many_channels(x, weight, bias, (stride[0], stride[1]), (top, left))
+
+
+class SameMaxPool2d(nn.Module):
+    """The largest of 3x3 pixels; pixels outside the image do not count."""
+
+    def __init__(self, stride: int = 1) -> None:
+        super().__init__()
+        self.stride = stride
+
+    def forward(self, x: Tensor | TwoColourImage) -> Tensor:
+        """Returns the pooled images."""
+        if not isinstance(x, TwoColourImage):
+            return _same_pool(x, self.stride, largest=True)
+        paper, ink = _same_pool(x.marks, self.stride, largest=True).unbind(1)  # 1: there is some
+        marks = torch.stack([paper * (1 - ink), ink * (1 - paper), paper * ink], dim=1)
+        larger = x.colours.amax(1, keepdim=True)  # where there is both
+        return TwoColourImage(marks, torch.cat([x.colours, larger], dim=1)).pixels()
+
+    def extra_repr(self) -> str:
+        return f"stride={self.stride}"
+
+
+class SameAvgPool2d(nn.Module):
+    """The mean of those of 3x3 pixels that lie inside the image."""
+
+    def __init__(self, stride: int = 1) -> None:
+        super().__init__()
+        self.stride = stride
+
+    def forward(self, x: Tensor | TwoColourImage) -> Tensor:
+        """Returns the pooled images."""
+        if not isinstance(x, TwoColourImage):
+            return _same_pool(x, self.stride, largest=False)
+        return TwoColourImage(_same_pool(x.marks, self.stride, largest=False), x.colours).pixels()
+
+    def extra_repr(self) -> str:
+        return f"stride={self.stride}"
+
+
+def _same_pool(x: Tensor, stride: int, *, largest: bool) -> Tensor:
+    height, width = x.shape[-2:]
+    padding = (same_padding(height, 3, stride)[0], same_padding(width, 3, stride)[0])
+    size = (-(-height // stride), -(-width // stride))
+    return pool3x3(x, stride, padding, size, largest=largest)

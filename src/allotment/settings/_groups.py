@@ -1,0 +1,157 @@
+"""Settings that belong together, each group a frozen value of its own."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from .._checks import (
+    check_at_least,
+    check_choice,
+    check_field_types,
+    check_fraction,
+    check_positive,
+)
+
+PRECISIONS = ["off", "tf32", "bfloat16"]
+LR_SCHEDULES = ["constant", "cosine"]
+
+# From parameter groups, as `torch.optim` takes them, to an optimizer.
+OptimizerFactory = Callable[[list[dict[str, Any]]], torch.optim.Optimizer]
+# From an optimizer to one of torch's schedulers.
+ScheduleFactory = Callable[[torch.optim.Optimizer], torch.optim.lr_scheduler.LRScheduler]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimization:
+    """How parameters change.
+
+    Attributes:
+        learning_rate: For weights.
+        allocation_learning_rate: For all that allocations learn; None: as `learning_rate`.
+        lr_schedule: "constant"; "cosine": both rates fall to 0 over the rounds; or a function from
+            an optimizer to one of torch's schedulers that follow the step alone.
+        weight_decay: Coupled L2, on all but biases and allocations.
+        clip_norm: Largest norm of a run's whole gradient; None: any.
+        ema_decay: Of an exponential moving average of the weights, the share kept at each step; it
+            is what is evaluated and kept. 0: no average.
+        optimizer: None: Adam, fused; else a function from parameter groups to any optimizer of
+            torch's, such as ``lambda groups: torch.optim.SGD(groups, momentum=0.9)``.
+    """
+
+    learning_rate: float = 1e-3
+    allocation_learning_rate: float | None = None
+    lr_schedule: str | ScheduleFactory = "constant"
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+    ema_decay: float = 0.0
+    optimizer: OptimizerFactory | None = None
+
+    def __post_init__(self) -> None:
+        check_field_types(self, leaving_out=("lr_schedule", "optimizer"))
+        check_positive("learning_rate", self.learning_rate)
+        if self.allocation_learning_rate is not None:
+            check_positive("allocation_learning_rate", self.allocation_learning_rate)
+        if self.clip_norm is not None:
+            check_positive("clip_norm", self.clip_norm)
+        check_at_least("weight_decay", self.weight_decay, 0.0)
+        if not 0.0 <= self.ema_decay < 1.0:
+            raise ValueError(
+                f"`ema_decay` should be in [0, 1). Found `ema_decay = {self.ema_decay}`."
+            )
+        if not callable(self.lr_schedule):
+            check_choice("lr_schedule", self.lr_schedule, LR_SCHEDULES)
+        if self.optimizer is not None and not callable(self.optimizer):
+            raise TypeError(
+                "`optimizer` should be None or a function from parameter groups to an optimizer. "
+                f"Found `optimizer = {self.optimizer!r}`."
+            )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Penalties:
+    """What is charged for gates, beside the loss.
+
+    Attributes:
+        budget: Largest share of open gates that costs nothing; None: all may be open.
+        budget_weight: What the expected share above the budget is multiplied by.
+        budget_scope: "task": the share of the batch's task; "global": that of all tasks.
+        entropy_weight: What undecided gates cost at the end of training.
+        entropy_power: The entropy's weight grows as (step / steps) ** entropy_power.
+        connection_weight: What the expected share of open gates costs.
+        disconnect_weight: What the probability that a layer has no open gate costs.
+    """
+
+    budget: float | None = None
+    budget_weight: float = 1.0
+    budget_scope: str = "task"
+    entropy_weight: float = 0.0
+    entropy_power: float = 1.0
+    connection_weight: float = 0.0
+    disconnect_weight: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_field_types(self)
+        if self.budget is not None:
+            check_fraction("budget", self.budget)
+        check_choice("budget_scope", self.budget_scope, ["task", "global"])
+        for name in ("budget_weight", "entropy_weight", "entropy_power"):
+            check_at_least(name, getattr(self, name), 0.0)
+        for name in ("connection_weight", "disconnect_weight"):
+            check_at_least(name, getattr(self, name), 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Augmentation:
+    """How training images are changed at random, each time anew.
+
+    Attributes:
+        crop: They get a border of so many zeros and are cut back at a random place.
+        shift: They move by at most so many pixels.
+        rotation: They turn by at most so many degrees.
+        zoom: They grow or shrink by at most this share of their size.
+        shear: They lean by at most this shift for each row from the middle.
+        elastic: Each of 5 x 5 points moves by at most so many pixels, and the rest follows.
+    """
+
+    crop: int = 0
+    shift: float = 0.0
+    rotation: float = 0.0
+    zoom: float = 0.0
+    shear: float = 0.0
+    elastic: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_field_types(self)
+        for name in ("crop", "shift", "rotation", "zoom", "shear", "elastic"):
+            check_at_least(name, getattr(self, name), 0)
+        if self.zoom >= 1:
+            raise ValueError(f"`zoom` should be below 1. Found `zoom = {self.zoom}`.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How steps are computed; `plan` says what came of it.
+
+    Attributes:
+        mixed_precision: On a GPU: "off"; "tf32", shorter products; "bfloat16", 16 bits.
+        trace: Record the step once and replay it; Python in a component runs once then.
+        compile: Fuse the recorded operations: faster after a minute of warm-up.
+    """
+
+    mixed_precision: str = "off"
+    trace: bool = True
+    compile: bool = False
+
+    def __post_init__(self) -> None:
+        check_field_types(self)
+        check_choice("mixed_precision", self.mixed_precision, PRECISIONS)
+
+
+GROUPS: Sequence[tuple[str, type]] = (
+    ("optimization", Optimization),
+    ("penalties", Penalties),
+    ("augmentation", Augmentation),
+    ("execution", Execution),
+)

@@ -1,0 +1,133 @@
+"""How to train, in one place."""
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from .._checks import check_at_least, check_choice, check_field_types, described, nearest
+from ._balancing import LossBalancing
+from ._groups import GROUPS, Augmentation, Execution, Optimization, Penalties
+
+ROUNDS_PER_BLOCK = 10  # random draws are made for so many rounds at a time
+
+# The names and values of version 0.1, in whose records all settings stand side by side.
+_OLD_NAMES = {
+    "logit_learning_rate": "allocation_learning_rate",
+    "decay": "lr_schedule",
+    "average": "ema_decay",
+    "slant": "shear",
+    "bend": "elastic",
+    "precision": "mixed_precision",
+    "capture": "trace",
+}
+_OLD_VALUES = {("decay", "none"): "constant", ("precision", "float32"): "off"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSettings:
+    """The settings of a training run; a round is one batch for every task.
+
+    Attributes:
+        rounds: How long to train.
+        batch_size: Examples in a batch.
+        schedule: "alternating": an optimizer step for each task; "joint": one for a batch of every
+            task.
+        evaluate_every: Rounds between validation checks, a multiple of 10; None: only at the end.
+        keep_best: With `evaluate_every`: keep the weights that did best on validation.
+        loss_balancing: How the losses of tasks are weighed against each other; None: as they are.
+        optimization: How parameters change.
+        penalties: What is charged for gates.
+        augmentation: How training images are changed at random.
+        execution: How steps are computed.
+    """
+
+    rounds: int = 1_000
+    batch_size: int = 64
+    schedule: str = "alternating"
+    evaluate_every: int | None = None
+    keep_best: bool = True
+    loss_balancing: LossBalancing | None = None
+    optimization: Optimization = Optimization()
+    penalties: Penalties = Penalties()
+    augmentation: Augmentation = Augmentation()
+    execution: Execution = Execution()
+
+    def __post_init__(self) -> None:
+        check_field_types(self, leaving_out=("loss_balancing", *(name for name, _ in GROUPS)))
+        for name, kind in (*GROUPS, ("loss_balancing", LossBalancing | None)):
+            if not isinstance(getattr(self, name), kind):
+                wanted = getattr(kind, "__name__", "LossBalancing or None")
+                found = described(getattr(self, name))
+                raise TypeError(f"`{name}` should be {wanted}. Found {found}.")
+        check_at_least("rounds", self.rounds, 1)
+        check_at_least("batch_size", self.batch_size, 1)
+        check_choice("schedule", self.schedule, ["alternating", "joint"])
+        if self.evaluate_every is not None:
+            check_at_least("evaluate_every", self.evaluate_every, 1)
+            if self.evaluate_every % ROUNDS_PER_BLOCK:
+                raise ValueError(
+                    f"`evaluate_every` should be a multiple of {ROUNDS_PER_BLOCK}. "
+                    f"Found `evaluate_every = {self.evaluate_every}`."
+                )
+        needs_joint = self.loss_balancing is not None and self.loss_balancing.needs_gradients
+        if needs_joint and self.schedule != "joint":
+            raise ValueError(
+                '`schedule` should be "joint" for a loss balancing that sees the gradients of '
+                f"all tasks. Found `schedule = {self.schedule!r}`."
+            )
+
+    @property
+    def depends_on_rounds(self) -> bool:
+        """Whether the first steps would be others if there were more rounds, or fewer."""
+        return self.optimization.lr_schedule != "constant" or self.penalties.entropy_weight > 0.0
+
+    def in_common(self) -> "TrainingSettings":
+        """Returns the settings without what may differ between runs that train as one program."""
+        penalties = replace(self.penalties, budget=None, budget_weight=1.0)
+        return replace(self, penalties=penalties)
+
+    def changed(self, **values: Any) -> "TrainingSettings":
+        """Returns the settings with other values for fields of any group, each by its own name.
+
+        >>> TrainingSettings().changed(rounds=20, learning_rate=0.01).optimization.learning_rate
+        0.01
+        """
+        own: dict[str, Any] = {}
+        inside: dict[str, dict[str, Any]] = {}
+        for name, value in values.items():
+            group = group_of(name)
+            (inside.setdefault(group, {}) if group else own)[name] = value
+        for group, changes in inside.items():
+            own[group] = replace(own.get(group, getattr(self, group)), **changes)
+        return replace(self, **own)
+
+
+def group_of(name: str) -> str:
+    """Returns the group in which a setting stands; empty for the outermost."""
+    if name in (field.name for field in fields(TrainingSettings)):
+        return ""
+    for group, kind in GROUPS:
+        if name in (field.name for field in fields(kind)):
+            return group
+    known = setting_names()
+    raise ValueError(f"The settings are {', '.join(known)}. Found {name!r}." + nearest(name, known))
+
+
+def setting_names() -> list[str]:
+    """Returns the names of all single settings, of every group."""
+    groups = [name for name, _ in GROUPS]
+    own = [field.name for field in fields(TrainingSettings) if field.name not in groups]
+    return own + [field.name for _, kind in GROUPS for field in fields(kind)]
+
+
+def from_record(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns recorded settings by group, also where a record is older than the groups."""
+    if "optimization" in values:
+        return values
+    found: dict[str, Any] = {}
+    for old, value in values.items():
+        name = _OLD_NAMES.get(old, old)
+        group = group_of(name)
+        (found.setdefault(group, {}) if group else found)[name] = _OLD_VALUES.get(
+            (old, value) if isinstance(value, str) else ("", ""), value
+        )
+    return found

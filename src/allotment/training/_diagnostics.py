@@ -1,0 +1,110 @@
+"""Two examples sent through a network part by part, to say which part does not take them."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial
+
+import torch
+from torch import Tensor, nn
+
+from .._checks import described, first_line
+from .._engine import Run
+from .._streams import torch_stream
+from ..modules import ModularLayer, MultiTaskNetwork, TaskNetwork
+from ..tasks import GeneratedDataset, Split, preprocess
+
+
+def two_examples(source: Split | GeneratedDataset) -> tuple[Tensor, Tensor]:
+    """Returns two inputs, as a network sees them, and their targets."""
+    if isinstance(source, GeneratedDataset):
+        return source.draw(2, torch.Generator())
+    rows = torch.arange(len(source.inputs)) if source.rows is None else source.rows
+    rows = rows[torch.arange(2) % len(rows)]
+    y = source.targets[rows]
+    x = preprocess(source.inputs[rows], source.permutation, source.scale)
+    return x, y if y.is_floating_point() else y.long()
+
+
+@torch.no_grad()
+def outputs_of(network: TaskNetwork, x: Tensor, seed: int) -> list[Tensor]:
+    """Returns each task's outputs for inputs on the CPU, all components being tried on the way.
+
+    Raises with the name of the first part that does not take what it is given. The network is
+    left as it is.
+    """
+    network = deepcopy(network).cpu().eval()
+    with torch_stream(seed, "trial"):
+        if not isinstance(network, MultiTaskNetwork):
+            tasks = enumerate(network.task_names)
+            return [
+                _through(partial(network, task=t), f"the model, for task {n!r},", x)
+                for t, n in tasks
+            ]
+        x = _through(network.stem, "the stem", x)
+        for index, layer in enumerate(network.layers):
+            if not isinstance(layer, ModularLayer):
+                x = _through(layer, f"`layers[{index}]` ({type(layer).__name__})", x)
+                continue
+            outputs = []
+            for position, component in enumerate(layer.components):
+                name = f"component {position} ({layer.names[position]}) of `layers[{index}]`"
+                outputs.append((position, _through(component, name, x)))
+            layer.check_shapes(outputs)
+            x = outputs[-1][1]
+        if not isinstance(network.heads, nn.ModuleList):
+            return [x] * network.n_tasks
+        heads = zip(network.heads, network.task_names, strict=True)
+        return [_through(head, f"the head of task {name!r}", x) for head, name in heads]
+
+
+def explain(run: Run) -> None:
+    """Raises where a part of the network, or a loss, does not take what it is given.
+
+    To be called when a pass has failed, since its own error seldom says where.
+    """
+    outputs = outputs_of(run.network, two_examples(run.tasks[0].train)[0], run.seed)
+    for task, y in zip(run.tasks, outputs, strict=True):
+        targets = two_examples(task.train)[1]
+        try:
+            loss = task.loss_function(y, targets)
+        except Exception as error:  # whatever a user's loss raises
+            raise ValueError(
+                f"The loss of task {task.name!r} should take the network's outputs and the task's "
+                f"targets. Found outputs {in_words(y)} and targets {in_words(targets)}: "
+                f"{first_line(error)}"
+            ) from error
+        if not isinstance(loss, Tensor):
+            raise ValueError(
+                f"The loss of task {task.name!r} should be a tensor of one number. "
+                f"Found {described(loss)}."
+            )
+
+
+def is_told(error: Exception) -> bool:
+    """Tells whether an error is one of this package's own sentences, which say enough."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "" if trace is None else trace.tb_frame.f_globals.get("__name__", "")
+    return isinstance(error, ValueError) and place.startswith("allotment.")
+
+
+def in_words(x: Tensor) -> str:
+    """Returns shape and type in words; the number of examples is `B`."""
+    sizes = ", ".join(["B", *map(str, x.shape[1:])])
+    return f"of shape [{sizes}] ({str(x.dtype).removeprefix('torch.')})"
+
+
+def _through(module: Callable[[Tensor], Tensor], name: str, x: Tensor) -> Tensor:
+    try:
+        y: Tensor = module(x)
+    except Exception as error:  # whatever a user's module raises
+        raise ValueError(
+            "Each part of a network should take what the part before it gives. "
+            f"Found {name} with an input {in_words(x)}: {first_line(error)}"
+        ) from error
+    if not isinstance(y, Tensor):
+        raise ValueError(
+            f"Each part of a network should give one tensor. Found {described(y)} from {name}."
+        )
+    return y

@@ -1,0 +1,158 @@
+"""The training loop."""
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from functools import partial
+from math import ceil
+
+import torch
+
+from .._checks import described
+from .._engine import ExecutionPlan, Run, Trainer
+from .._schema import Floats, LogEntry, Outcome, TrainingState
+from ..settings import ROUNDS_PER_BLOCK
+from ._best import BestCheckpoint
+from ._diagnostics import explain, is_told
+from ._evaluation import evaluate
+from ._state import TrainerState
+from ._tracker import N_ENTRIES, Tracker
+from ._validation import check_device, check_runs
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What ``R`` runs that train together have done.
+
+    Attributes:
+        round: Rounds finished.
+        losses: Each run's mean training loss over the last block of ten rounds, shape ``[R]``.
+        failed: For each run the task batch at which its loss was not finite, or None.
+        entries: Losses and gates, one for each run; None inside a logging interval.
+        outcomes: How each run ended, in the very last progress; None before.
+        state: Copies all that is needed to go on from here; call it before asking for the next
+            progress. None where all rounds are done.
+    """
+
+    round: int
+    losses: Floats
+    failed: list[int | None]
+    entries: list[LogEntry] | None = None
+    outcomes: list[Outcome] | None = None
+    state: Callable[[], TrainingState] | None = field(default=None, repr=False)
+
+
+def train(
+    runs: Sequence[Run],
+    *,
+    device: torch.device | str = "cpu",
+    n_last_rounds: int = 300,
+    resume_from: TrainingState | None = None,
+) -> Iterator[Progress]:
+    """Trains runs together, and yields what they do, one block of rounds after another.
+
+    The networks of the runs stay as they are, so that several runs may start from one. What they
+    became is in the outcomes of the last progress: ``network.load_state_dict(outcome.weights)``.
+
+    ``resume_from`` is a state that an earlier training of the same runs yielded. Training goes on
+    from there and ends, on a CPU to the last bit, as if it had never stopped. The runs may have
+    another number of rounds now: as many as are done ends them where they are.
+    """
+    if resume_from is not None and not isinstance(resume_from, TrainingState):
+        raise TypeError(f"`resume_from` should be a TrainingState. Found {described(resume_from)}.")
+    found = check_device(device)
+    check_runs(runs)
+    return _training(runs, found, n_last_rounds, resume_from)  # so that checks come with the call
+
+
+def plan(runs: Sequence[Run], *, device: torch.device | str = "cpu") -> ExecutionPlan:
+    """Returns how `train` would compute these runs, with its reasons; nothing is trained.
+
+    >>> from torch import nn, randn
+    >>> from allotment import GumbelMatrix, ModularLayer, MultiTaskNetwork, Run, Task, plan
+    >>> layer = ModularLayer([nn.Linear(8, 1), nn.Linear(8, 1)], GumbelMatrix(2, 2))
+    >>> network = MultiTaskNetwork(None, [layer], task_names=["a", "b"])
+    >>> tasks = [Task(name, (randn(9, 8), randn(9))) for name in "ab"]
+    >>> plan([Run(network, tasks, seed) for seed in range(3)]).runs.value
+    'vmapped'
+    """
+    found = check_device(device)
+    check_runs(runs)
+    return _trainer(runs, found, is_over=False).plan
+
+
+def _training(
+    runs: Sequence[Run], device: torch.device, n_last_rounds: int, resume_from: TrainingState | None
+) -> Iterator[Progress]:
+    started = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
+    is_over = resume_from is not None and resume_from.round == runs[0].settings.rounds
+    trainer = _trainer(runs, device, is_over)
+    settings, parameters = trainer.settings, trainer.parameters
+    tracker = Tracker(parameters, trainer.n_tasks, n_last_rounds)
+    best = BestCheckpoint(parameters)
+    whole = TrainerState(trainer, tracker, best)
+    interval = ROUNDS_PER_BLOCK * ceil(settings.rounds / (N_ENTRIES * ROUNDS_PER_BLOCK))
+    first_round = whole.load(resume_from, settings.rounds) if resume_from else 0
+    # Where no rounds are left, the check and the entry that the last one has still are.
+    for first in range(first_round, settings.rounds, ROUNDS_PER_BLOCK) or [settings.rounds]:
+        done = min(first + ROUNDS_PER_BLOCK, settings.rounds)
+        n_batches = (done - first) * trainer.n_tasks
+        if n_batches:
+            tracker.add(*trainer.steps(first // ROUNDS_PER_BLOCK, n_batches))
+        is_last = done == settings.rounds
+        validations = None
+        checks = settings.evaluate_every and (done % settings.evaluate_every == 0 or is_last)
+        is_due = done % interval == 0 or checks or is_last
+        with trainer.averaged() if is_due else nullcontext():
+            if checks:
+                validations = evaluate(runs, parameters, "validation", trainer.plan.is_vmapped)
+                if validations and settings.keep_best:
+                    best.consider(validations, done)
+            entries = tracker.entries(done, validations) if is_due and tracker.is_amid else None
+        state = None if is_last else partial(whole.state, done, started)
+        yield Progress(done, tracker.last_block, list(tracker.failed), entries, state=state)
+    trainer.settle()
+    best.restore()
+    outcomes = _outcomes(runs, trainer, tracker, best, time.perf_counter() - started)
+    yield Progress(settings.rounds, tracker.last_block, list(tracker.failed), outcomes=outcomes)
+
+
+def _trainer(runs: Sequence[Run], device: torch.device, is_over: bool) -> Trainer:
+    """Returns the trainer of runs, or says which part of a network or loss fails in it."""
+    try:
+        return Trainer(runs, device, is_over=is_over)
+    except torch.OutOfMemoryError:
+        raise
+    except Exception as error:  # whatever a user's module raises
+        if not is_told(error):
+            explain(runs[0])
+        raise
+
+
+def _outcomes(
+    runs: Sequence[Run], trainer: Trainer, tracker: Tracker, best: BestCheckpoint, seconds: float
+) -> list[Outcome]:
+    """Returns how each run ended; the test split is evaluated here and nowhere else."""
+    parameters, is_vmapped = trainer.parameters, trainer.plan.is_vmapped
+    validations = evaluate(runs, parameters, "validation", is_vmapped)
+    tests = evaluate(runs, parameters, "test", is_vmapped)
+    final_losses = tracker.final_losses()
+    probabilities, matrices = parameters.gates()
+    return [
+        Outcome(
+            status="finished" if tracker.failed[run] is None else "failed",
+            failed_step=tracker.failed[run],
+            rounds=trainer.settings.rounds,
+            seconds=seconds,
+            n_together=len(runs),
+            final_loss=float(final_losses[run]),
+            best_round=best.rounds[run],
+            matrix=matrices[run],
+            probabilities=probabilities[run],
+            validation=validations[run] if validations else None,
+            test=tests[run] if tests else None,
+            weights=parameters.state_dict(run),
+        )
+        for run in range(len(runs))
+    ]

@@ -1,0 +1,184 @@
+"""What is found out before the first step, and not in the middle of training."""
+
+import warnings
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .._checks import described, is_list_of
+from .._engine import Run
+from ..modules import TaskNetwork
+from ..tasks import Task, mean_squared_error
+from ._diagnostics import in_words, outputs_of, two_examples
+
+_REGRESSION = " Whole numbers are taken for labels; numbers to predict should be floating-point."
+
+
+def check_device(device: torch.device | str) -> torch.device:
+    """Returns the device; raises unless it is a CPU, or a GPU that is here."""
+    kind, _, number = str(device).partition(":")
+    if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
+        raise ValueError(
+            "`device` should be 'cpu', 'cuda' or one of several, such as 'cuda:1'. "
+            f"Found `device = {str(device)!r}`."
+        )
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ValueError(
+            f"`device` should be one that is here. Found {str(device)!r}, but no CUDA device."
+        )
+    if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
+        raise ValueError(
+            "`device` should be one that is here. "
+            f"Found {str(device)!r}, but {torch.cuda.device_count()} CUDA devices."
+        )
+    return torch.device(device)
+
+
+def check_runs(runs: Sequence[Run]) -> None:
+    """Raises unless ``runs`` is a list of runs whose examples fit their networks.
+
+    A task that several runs share is looked at once.
+    """
+    if not is_list_of(runs, Run):
+        raise TypeError(f"`runs` should be a list of Run. Found {described(runs)}.")
+    outputs = _outputs(runs[0]) if runs else []
+    seen = set()
+    for run in runs:
+        if not any(parameter.requires_grad for parameter in run.network.parameters()):
+            raise ValueError("A network should have parameters that learn. Found all frozen.")
+        for index, (task, tried) in enumerate(zip(run.tasks, outputs, strict=False)):
+            if (id(task), index) not in seen:
+                seen.add((id(task), index))
+                _check_held_out(run, task)
+                width = _width(run.network, index, tried)
+                _check_labels(task, width)
+                _check_numbers(task, width)
+                _check_broadcast(task, width)
+
+
+def _outputs(run: Run) -> list[Tensor | None]:
+    """Returns the network's outputs for two examples of each task; None where they are not needed.
+
+    They are for widths that no linear head tells.
+    """
+    nothing: list[Tensor | None] = [None] * len(run.tasks)
+    is_needed = any(
+        (_has_labels(task) or not task.is_classification)
+        and _width(run.network, index, None) is None
+        for index, task in enumerate(run.tasks)
+    )
+    if not is_needed:
+        return nothing
+    try:
+        return [*outputs_of(run.network, two_examples(run.tasks[0].train)[0], run.seed)]
+    except ValueError:  # told by the program's own trial, if it fails there too
+        return nothing
+
+
+def _width(network: TaskNetwork, task: int, tried: Tensor | None) -> int | None:
+    """Returns how many outputs a network has for a task, where that is known."""
+    head = network.heads[task] if isinstance(network.heads, nn.ModuleList) else None
+    if isinstance(head, nn.Linear):
+        return head.out_features
+    return None if tried is None or tried.ndim < 2 else tried.shape[1]
+
+
+def _has_labels(task: Task) -> bool:
+    return task.is_classification and task.loss_function is F.cross_entropy
+
+
+def _has_numbers(task: Task) -> bool:
+    return task.loss_function is mean_squared_error
+
+
+def _check_numbers(task: Task, width: int | None) -> None:
+    """Raises unless a task has an output for each number of a target."""
+    targets = two_examples(task.train)[1]
+    if width is not None and _has_numbers(task) and width != targets[0].numel():
+        raise ValueError(
+            f"Task {task.name!r} should have an output for each number of a target. "
+            f"Found {width} output{'s' * (width > 1)} and targets {in_words(targets)}."
+        )
+
+
+def _check_broadcast(task: Task, width: int | None) -> None:
+    """Raises where a loss of one's own holds each output against the targets of all examples."""
+    targets = two_examples(task.train)[1]
+    if width != 1 or task.loss is None or targets.ndim != 1 or not targets.is_floating_point():
+        return
+    outputs, targets = targets.new_tensor([[0.25], [0.75]]), targets.new_tensor([0.1, 0.9])
+    columns = targets.unsqueeze(1)
+    apart = [_tried(task, outputs[i : i + 1], columns[i : i + 1]) for i in range(2)]
+    if apart[0] is None or apart[1] is None:
+        return
+    meant = (apart[0] + apart[1]) / 2
+    # A loss that reshapes by itself fails with columns, and takes targets as they are given.
+    if _is(meant, _tried(task, outputs, columns)) and not _is(
+        meant, _tried(task, outputs, targets)
+    ):
+        raise ValueError(
+            f"The loss of task {task.name!r} should hold each output against its own target. Found "
+            "outputs of shape [B, 1] and targets of shape [B]; targets of shape [N, 1] would do."
+        )
+
+
+def _tried(task: Task, outputs: Tensor, targets: Tensor) -> Tensor | None:
+    """Returns a task's loss, or None where it takes no such shapes."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # torch's own, on shapes that differ
+        try:
+            loss = task.loss_function(outputs, targets)
+        except Exception:  # whatever a user's loss raises
+            return None
+    return loss if isinstance(loss, Tensor) else None
+
+
+def _is(meant: Tensor, found: Tensor | None) -> bool:
+    return found is not None and found.shape == meant.shape and torch.allclose(meant, found)
+
+
+def _check_labels(task: Task, width: int | None) -> None:
+    """Raises unless all labels of a task are among the classes that it has outputs for."""
+    if width is None or not _has_labels(task):
+        return
+    one_each = two_examples(task.train)[1]
+    if one_each.ndim != 1:
+        raise ValueError(
+            f"Task {task.name!r} should have labels of shape [N], one for each example. "
+            f"Found targets {in_words(one_each)}."
+        )
+    for name in ("train", "validation", "test"):
+        split = task.split(name)
+        if split is None:
+            continue
+        labels = split.targets if split.rows is None else split.targets[split.rows]
+        for label in (int(labels.min()), int(labels.max())):
+            if not 0 <= label < width:
+                raise ValueError(
+                    f"Task {task.name!r} should have labels from 0 to {width - 1}, since the "
+                    f"network has {width} output{'s' * (width > 1)} for it. "
+                    f"Found the label {label} in `{name}`." + (_REGRESSION if width == 1 else "")
+                )
+
+
+def _check_held_out(run: Run, task: Task) -> None:
+    """Raises unless held-out examples are like those for training, as far as it matters."""
+    for name in ("validation", "test"):
+        split = task.split(name)
+        if split is None:
+            continue
+        inputs, targets = two_examples(task.train)
+        x, y = two_examples(split)
+        are_labels = [not values.is_floating_point() for values in (targets, y)]
+        if y.shape != targets.shape or are_labels[0] != are_labels[1]:
+            raise ValueError(
+                f"Task {task.name!r} should have targets of one shape and kind in all splits. "
+                f"Found {in_words(targets)} in `train` and {in_words(y)} in `{name}`."
+            )
+        if x.shape != inputs.shape:  # may be no mistake: some networks take images of any size
+            try:
+                outputs_of(run.network, x, run.seed)
+            except ValueError as error:
+                raise ValueError(f"Task {task.name!r}, {name}: {error}") from error

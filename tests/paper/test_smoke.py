@@ -1,0 +1,48 @@
+"""Every declared experiment takes a few rounds at toy size."""
+
+from pathlib import Path
+
+import numpy as np
+from pytest import MonkeyPatch, mark
+
+from allotment.paper import EXPERIMENTS
+from allotment.experiments import Launch, run_launch
+from allotment.records import read_run
+from tests.experiments.toy import make_small_data, toy
+
+EVERY = [(name, method.name) for name, e in EXPERIMENTS.items() for method in e.methods]
+
+
+@mark.parametrize(("name", "method"), EVERY)
+def test_every_method_of_every_experiment_leaves_a_complete_record(
+    name: str, method: str, tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    experiment = toy(name)
+    launch = Launch(
+        experiment=experiment,
+        methods=(experiment.method(method),),
+        out=tmp_path / "runs",
+        n_runs=2,
+        data_folder=make_small_data(tmp_path / "data", monkeypatch, *experiment.data),
+    )
+    folders = run_launch(launch, lambda cohort, progress: None)
+    assert len(folders) == 2 * len(experiment.conditions)
+    for folder in folders:
+        record = read_run(folder)
+        n_tasks, n_components = len(record.header.task_names), sum(record.header.layer_sizes)
+        assert record.finished
+        assert record.outcome.rounds == 3
+        assert record.outcome.matrix.shape == (n_tasks, n_components)
+        assert len(record.header.component_names) == n_components
+        assert experiment.shown_task in ("", *record.header.task_names)
+        assert np.isfinite(record.losses).all()
+        assert (record.outcome.test is not None) == (experiment.measure == "accuracy")
+
+
+@mark.parametrize("name", EXPERIMENTS)
+def test_an_experiment_expects_a_row_for_each_method_and_condition(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    rows = {(row.condition, row.method) for row in experiment.expectation().rows}
+    assert rows == {(c, m.name) for c in experiment.conditions for m in experiment.methods}
+    for method in experiment.methods:
+        assert set(method.paper) <= set(experiment.conditions), method.name

@@ -1,0 +1,86 @@
+"""One experiment on several splits of its data: which are run, and what they are called."""
+
+from argparse import Namespace
+from pathlib import Path
+
+import torch
+from pytest import MonkeyPatch, mark, raises
+
+from allotment.cli._parser import make_parser
+from allotment.cli._run import make_launch
+from allotment.paper import EXPERIMENTS
+from allotment.experiments import Launch, TaskChoice, cohorts
+from tests.experiments.toy import make_small_data, toy
+
+OMNIGLOT = EXPERIMENTS["omniglot"]
+CLEAN, PUBLISHED = OMNIGLOT.conditions
+
+
+@mark.parametrize(
+    ("names", "conditions"),
+    [
+        ((), (CLEAN,)),
+        (("clean",), (CLEAN,)),
+        (("published",), (PUBLISHED,)),
+        (("published", "clean"), (CLEAN, PUBLISHED)),
+        (("clean", "clean"), (CLEAN,)),
+    ],
+)
+def test_the_first_split_is_run_unless_others_are_named(
+    names: tuple[str, ...], conditions: tuple[str, ...]
+) -> None:
+    assert OMNIGLOT.on_splits(names).conditions == conditions
+    options = [part for name in names for part in ("--split", name)]
+    launch = make_launch(_parsed("run", "omniglot", *options))
+    assert launch.experiment.conditions == conditions
+
+
+def _parsed(*arguments: str) -> Namespace:
+    options = make_parser().parse_args(arguments)
+    options.command = ""
+    return options
+
+
+def test_an_experiment_with_one_split_stays_as_it_is() -> None:
+    transfer = EXPERIMENTS["transfer"]
+    assert transfer.on_splits(()) is transfer
+    with raises(ValueError, match=r"`split` should be named for an experiment that has several\."):
+        transfer.on_splits(("clean",))
+
+
+def test_an_unknown_split_is_answered_with_the_known_ones() -> None:
+    with raises(ValueError, match=r"one of 'clean', 'published'\. Found `split = 'leaky'`"):
+        OMNIGLOT.on_splits(("clean", "leaky"))
+
+
+def test_the_published_split_is_called_leaking_wherever_it_appears() -> None:
+    assert PUBLISHED == "published split (leaks)"
+    rows = OMNIGLOT.expectation().rows
+    assert {row.condition for row in rows} == {CLEAN, PUBLISHED}
+    assert all((row.paper is not None) == (row.condition == PUBLISHED) for row in rows)
+
+
+def test_each_condition_trains_on_its_own_split(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    data = make_small_data(tmp_path / "data", monkeypatch, *OMNIGLOT.data)
+    for condition, split in OMNIGLOT.splits.items():
+        sanskrit = OMNIGLOT.tasks(TaskChoice(condition, 0, data))[7]
+        n_copies = 2 if split == "published" else 1
+        assert sanskrit.name == "Sanskrit"
+        assert len(sanskrit.train) == n_copies * 2 * 2  # two of four drawings of two characters
+
+
+def test_runs_are_recorded_under_the_name_of_their_split(
+    tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    data = make_small_data(tmp_path / "data", monkeypatch, *OMNIGLOT.data)
+    experiment = toy("omniglot").on_splits(("published",))
+    launch = Launch(
+        experiment=experiment,
+        methods=experiment.methods[1:],
+        out=tmp_path,
+        n_runs=1,
+        data_folder=data,
+    )
+    (cohort,) = cohorts(launch)
+    assert cohort.headers[0].condition == PUBLISHED
+    assert torch.equal(cohort.runs[0].network.probabilities()[0, :1], torch.tensor([0.97]))

@@ -1,0 +1,110 @@
+"""Which part of a network does not take what it is given."""
+
+from typing import Any
+
+import torch
+from pytest import mark, param, raises
+from torch import Tensor, nn
+
+from allotment.allocation import GumbelMatrix, SharedBottom
+from allotment.modules import ModularLayer, MultiTaskNetwork
+from allotment.tasks import Task
+from allotment.training import fit
+
+from tests.training.toy import N_INPUTS, SETTINGS, a_network, lines
+
+GIVES = "Each part of a network should take what the part before it gives. Found "
+
+
+def of(
+    stem: nn.Module, component: nn.Module, after: nn.Module, head: nn.Module
+) -> MultiTaskNetwork:
+    """Returns a network for two tasks whose second component, second layer and head are given."""
+    layers = [ModularLayer([nn.Linear(6, 4), component], GumbelMatrix(2, 2)), after]
+    return MultiTaskNetwork(stem, layers, {"line 0": nn.Linear(4, 1), "line 1": head})
+
+
+STEM, COMPONENT, AFTER, HEAD = nn.Linear(N_INPUTS, 6), nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 1)
+
+
+@mark.parametrize(
+    ("network", "part", "shape"),
+    [
+        param(of(nn.Linear(9, 6), COMPONENT, AFTER, HEAD), "the stem", N_INPUTS, id="stem"),
+        param(
+            of(STEM, nn.Sequential(nn.Linear(7, 4)), AFTER, HEAD),
+            "component 1 (sequential) of `layers[0]`",
+            6,
+            id="component",
+        ),
+        param(of(STEM, COMPONENT, nn.Linear(5, 4), HEAD), "`layers[1]` (Linear)", 4, id="layer"),
+        param(
+            of(STEM, COMPONENT, AFTER, nn.Linear(3, 1)), "the head of task 'line 1'", 4, id="head"
+        ),
+    ],
+)
+def test_the_part_and_the_shape_are_named(network: MultiTaskNetwork, part: str, shape: int) -> None:
+    with raises(ValueError) as raised:
+        fit(network, lines(2), SETTINGS)
+    assert str(raised.value).startswith(
+        f"{GIVES}{part} with an input of shape [B, {shape}] (float32): mat1 and mat2 shapes cannot"
+    )
+    assert isinstance(raised.value.__cause__, RuntimeError)
+
+
+def test_a_loss_that_does_not_take_the_outputs_is_named() -> None:
+    x = torch.randn(8, N_INPUTS)
+    network = a_network(SharedBottom(1, 2), [nn.Linear(4, 3)])
+    task = Task("a", (x, torch.randn(8)), loss=lambda outputs, y: outputs[:, 0] @ y[:, 0])
+    with raises(
+        ValueError, match=r"^The loss of task 'a' .*outputs of shape \[B, 3\] \(float32\) and"
+    ):
+        fit(network, [task], SETTINGS)
+
+
+@mark.parametrize(
+    ("loss", "message"),
+    [
+        (
+            lambda outputs, targets: (outputs.squeeze(1) - targets).square(),
+            rf"^A loss should be one number, .*\. Found {SETTINGS.batch_size} numbers for each\.$",
+        ),
+        (
+            lambda outputs, targets: 0.5,
+            r"^The loss of task 'a' .* of one number\. Found a float\.$",
+        ),
+    ],
+)
+def test_a_loss_that_is_no_number_is_refused(loss: Any, message: str) -> None:
+    examples = torch.randn(8, N_INPUTS), torch.randn(8)
+    with raises(ValueError, match=message):
+        fit(a_network(SharedBottom(1, 2)), [Task("a", examples, loss=loss)], SETTINGS)
+
+
+def test_a_component_that_gives_no_tensor_is_named() -> None:
+    components = [nn.LSTM(N_INPUTS, 1), nn.LSTM(N_INPUTS, 1)]
+    network = MultiTaskNetwork(None, [ModularLayer(components, SharedBottom(2, 2))])
+    with raises(
+        ValueError, match=r"one tensor\. Found a tuple of Tensor, tuple from component 0 \(l"
+    ):
+        fit(network, lines(2), SETTINGS)
+
+
+def test_a_sentence_of_our_own_stays_as_it_is() -> None:
+    components = [nn.Linear(N_INPUTS, 1), nn.Linear(N_INPUTS, 2)]
+    network = MultiTaskNetwork(None, [ModularLayer(components, SharedBottom(2, 2))])
+    with raises(ValueError, match=r"^Components of a layer should have equal output shapes"):
+        fit(network, lines(2), SETTINGS)
+
+
+def test_an_error_that_two_examples_do_not_meet_stays_as_it_is() -> None:
+    class Picky(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            if len(x) > 2:
+                raise ZeroDivisionError("more than two")
+            return x
+
+    network = a_network(SharedBottom(2, 2))
+    network.stem = Picky()
+    with raises(ZeroDivisionError, match="more than two"):
+        fit(network, lines(2), SETTINGS)
