@@ -5,14 +5,15 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
-CHECKED := src tests $(wildcard benchmarks)
+CHECKED := src tests tools $(wildcard benchmarks)
+PYTEST := OMP_NUM_THREADS=1 $(PYTHON) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test format docs clean
+.PHONY: help demo test test-slow test-gpu metrics format docs clean
 .NOTPARALLEL:
 
 help:  ## list these commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-9s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(RUNTIME)  ## train on data that comes with the package and leave a report
 	@$(VENV)/bin/allotment demo
@@ -25,18 +26,28 @@ test: $(DEV)  ## run every check that CI runs
 	@echo "Checking the types (mypy, strict)."
 	@$(PYTHON) -m mypy $(CHECKED)
 	@echo "Running the tests and the examples of docstrings and pages (pytest)."
-	@OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n auto
+	@$(PYTEST) -n auto
+
+test-slow: $(DEV)  ## run the slow tests, and list how long each took
+	@$(PYTEST) -n auto --runslow -m slow --durations=0 --durations-min=0
+
+test-gpu:  ## run the tests on a GPU, with the Python that is there
+	ALLOTMENT_TEST_DEVICE=cuda PYTHONPATH=src:$(PYTHONPATH) $(BASE_PYTHON) -m pytest -p no:benchmark -n 6 tests
+
+metrics: $(RUNTIME)  ## measure the code: import chains, complexity, sizes, the way of one `fit`
+	@$(PYTHON) -m tools.metrics
 
 format: $(DEV)  ## format the code and repair what the linter can
 	@$(PYTHON) -m ruff check --fix $(CHECKED)
 	@$(PYTHON) -m ruff format $(CHECKED)
 
-docs: $(RUNTIME)  ## write the generated pages anew from the kept records
+docs: $(RUNTIME)  ## write the generated pages anew, from the kept records and the source
 	@$(PYTHON) -m allotment docs
+	@$(PYTHON) -m tools.contributing
 
 clean:  ## remove the environment and the caches; runs stay
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist src/*.egg-info
-	find src tests $(wildcard benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
+	find $(CHECKED) -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp says that an installation reached its end. Each installation takes the stamps away first,
 # and an environment without any is made anew, so that nothing half-installed is ever used.

@@ -1,4 +1,4 @@
-"""Compares the losses of the captured step with those of the plain eager one, step by step.
+"""Compares the losses of the recorded step with those of the plain eager one, step by step.
 
 Both make the same draws, so the losses differ by rounding alone, which training then amplifies.
 """
@@ -14,17 +14,17 @@ from rich.table import Table as RichTable
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
 from allotment.settings import ROUNDS_PER_BLOCK
 from allotment.training import Run
-from benchmarks.contestants import METHODS, benchmark_experiment
+from benchmarks.contestants import METHODS, PRECISIONS, benchmark_experiment
 from benchmarks.made_up import made_up_tasks
 
-LOOKS = (1, 10, 50, 100, 200)  # steps
+CHECKED = (1, 10, 50, 100, 200)  # steps
 
 
-def losses(name: str, precision: str, device: torch.device, *, capture: bool) -> torch.Tensor:
+def losses(name: str, precision: str, device: torch.device, *, trace: bool) -> torch.Tensor:
     """Returns the losses of two runs, ``[steps, R]``."""
-    from allotment._engine._trainer import Program  # a look inside, at each single step
+    from allotment._engine import Trainer  # inside the library, at each single step
 
-    experiment = benchmark_experiment(name, precision=precision, capture=capture)
+    experiment = benchmark_experiment(name, mixed_precision=precision, trace=trace)
     tasks = made_up_tasks(name)
     method = experiment.method(METHODS[name])
     outputs = {task.name: task.n_outputs for task in tasks}
@@ -33,29 +33,27 @@ def losses(name: str, precision: str, device: torch.device, *, capture: bool) ->
         Run(experiment.build_network(method, outputs, seed), tasks, seed, settings)
         for seed in range(2)
     ]
-    program = Program(runs, device)
+    trainer = Trainer(runs, device)
     n_batches = ROUNDS_PER_BLOCK * len(tasks)
-    n_blocks = -(-LOOKS[-1] // n_batches)
-    return torch.cat([program.steps(k, n_batches)[0].cpu().clone() for k in range(n_blocks)])
+    n_blocks = -(-CHECKED[-1] // n_batches)
+    return torch.cat([trainer.steps(k, n_batches)[0].cpu().clone() for k in range(n_blocks)])
 
 
 def main() -> int:
     """Prints the largest difference up to some steps."""
-    parser = argparse.ArgumentParser(description="Compares captured and eager steps.")
+    parser = argparse.ArgumentParser(description="Compares recorded and eager steps.")
     parser.add_argument("--networks", nargs="+", default=["mnist", "clusters", "omniglot"])
-    parser.add_argument("--precision", nargs="+", default=["float32"])
+    parser.add_argument("--precision", nargs="+", choices=PRECISIONS, default=["off"])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     options = parser.parse_args()
     table = RichTable(
-        "network", "precision", *(f"{n} steps" for n in LOOKS), box=None, pad_edge=False
+        "network", "precision", *(f"{n} steps" for n in CHECKED), box=None, pad_edge=False
     )
     for name in options.networks:
         for precision in options.precision:
             device = torch.device(options.device)
-            ours, plain = (
-                losses(name, precision, device, capture=capture) for capture in (True, False)
-            )
-            worst = [f"{(ours - plain)[:n].abs().max():.1e}" for n in LOOKS]
+            ours, plain = (losses(name, precision, device, trace=trace) for trace in (True, False))
+            worst = [f"{(ours - plain)[:n].abs().max():.1e}" for n in CHECKED]
             table.add_row(name, precision, *worst)
     Console().print(table)
     return 0

@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
+from allotment.experiments import Experiment, Sweep, run_groups
 from allotment.paper import EXPERIMENTS
-from allotment.experiments import Experiment, Launch, cohorts
 from allotment.report import Timing
 from allotment.settings import ROUNDS_PER_BLOCK
 from allotment.training import train
@@ -27,7 +27,8 @@ METHODS = {
     "omniglot": "gumbel",
     "clusters": "gumbel_budget",
 }
-LARGE = ("omniglot", "clusters")  # the plain loop is looked at after every round
+PRECISIONS = {"off": "float32", "tf32": "tf32", "bfloat16": "bfloat16"}  # setting: products
+LARGE = ("omniglot", "clusters")  # the plain loop's loss is read after every round
 N_WARM_UP = 3  # turns, of which the last tells how many make a segment
 MOST_ROUNDS = 10_000_000  # of the plain loop, which goes on as long as it is asked
 
@@ -102,19 +103,16 @@ def reference(name: str, device: torch.device) -> Contestant:
 
 
 def _rounds(loop: Iterator[torch.Tensor], n: int) -> float:
-    """Takes rounds of a plain loop and looks at their loss, as ours does once a block."""
+    """Takes rounds of a plain loop and reads their loss, as ours does once a block."""
     return float(torch.stack([next(loop) for _ in range(n)]).mean())
 
 
 def benchmark_experiment(name: str, **training: Any) -> Experiment:
-    """Returns an experiment on made-up images, without looks at validation."""
+    """Returns an experiment on made-up images, without validation checks."""
     experiment = EXPERIMENTS[name].on_splits([])
-    settings = replace(experiment.training, evaluate_every=None, **training)
+    settings = experiment.training.changed(evaluate_every=None, **training)
     experiment = replace(experiment, training=settings)
-    if name not in SIZES:
-        return experiment
-    tasks = made_up_tasks(name)
-    return replace(experiment, tasks=lambda choice: tasks, data=())
+    return replace(experiment, tasks=made_up_tasks(name)) if name in SIZES else experiment
 
 
 def ours(
@@ -129,23 +127,23 @@ def ours(
     """Returns runs of a benchmark that train together in allotment's own loop."""
     schedule = "joint" if joint else "alternating"
     experiment = benchmark_experiment(
-        name, compile=compiled, precision=precision, schedule=schedule
+        name, compile=compiled, mixed_precision=precision, schedule=schedule
     )
-    launch = Launch(
+    sweep = Sweep(
         experiment=experiment,
         methods=(experiment.method(METHODS[name]),),
         out=Path(),  # nothing is written
         n_runs=n_runs,
         device=str(device),
     )
-    (cohort,) = cohorts(launch)
-    turns = train(cohort.runs, device=device, n_last_rounds=experiment.n_last_rounds)
+    (group,) = run_groups(sweep)
+    turns = train(group.runs, device=device)
     label = "allotment, one run" if n_runs == 1 else f"allotment, {n_runs} runs together"
     label += ", joint steps" if joint else ""
     label += ", compiled" if compiled else ""
-    steps_per_turn = ROUNDS_PER_BLOCK * len(cohort.runs[0].tasks)
+    steps_per_turn = ROUNDS_PER_BLOCK * len(group.runs[0].tasks)
     most_turns = experiment.training.rounds // ROUNDS_PER_BLOCK
-    return Contestant(label, n_runs, precision, turns, steps_per_turn, most_turns)
+    return Contestant(label, n_runs, PRECISIONS[precision], turns, steps_per_turn, most_turns)
 
 
 def _start_of_memory(device: torch.device) -> int | None:

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from allotment.modules import ModularLayer, TaskNetwork
 from allotment.paper.networks import ConvNormReLU
-from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.report import Floor
 
 TYPES = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16}
@@ -16,7 +16,7 @@ SIDE = {"cpu": 1_024, "cuda": 8_192}  # of the matrices whose product is timed
 
 
 def floor(
-    network: MultiTaskNetwork, shape: tuple[int, ...], precision: str, device: torch.device
+    network: TaskNetwork, shape: tuple[int, ...], precision: str, device: torch.device
 ) -> Floor:
     """Returns the floor of one step of one run, for a batch of this shape.
 
@@ -36,7 +36,7 @@ def floor(
     )
 
 
-def _counts(network: MultiTaskNetwork, shape: tuple[int, ...]) -> tuple[int, int]:
+def _counts(network: TaskNetwork, shape: tuple[int, ...]) -> tuple[int, int]:
     """Returns the floating-point operations of a forward pass, and the numbers modules give."""
     network = network.to("meta").train()
     n_numbers = 0

@@ -22,7 +22,7 @@ def made_up_tasks(name: str) -> list[Task]:
     size = (n_arrays * n_images, *shape)
     images = torch.randint(256, size, generator=generator, dtype=torch.uint8)
     if name == "omniglot":
-        images = images < 16  # ink
+        images = images < 16  # mostly white, as drawings are
     labels = torch.arange(len(images)) % n_classes
     rows = torch.arange(len(images)).view(n_arrays, n_images).expand(n_tasks, n_images)
     return [

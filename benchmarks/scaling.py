@@ -19,14 +19,14 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
-from allotment.paper import EXPERIMENTS
-from allotment.experiments import device_name
 from allotment.allocation import GumbelMatrix
+from allotment.experiments import device_name
 from allotment.modules import MultiTaskNetwork
+from allotment.paper import EXPERIMENTS
 from allotment.paper.networks import mnist_network
 from allotment.records import describe_environment
-from allotment.tasks import Split, Task
 from allotment.settings import ROUNDS_PER_BLOCK
+from allotment.tasks import Split, Task
 from allotment.training import Run, train
 from benchmarks.speed import processor_name
 

@@ -19,12 +19,11 @@ from rich.console import Console
 from rich.table import Table as RichTable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
-from allotment.paper import EXPERIMENTS
 from allotment.experiments import device_name
+from allotment.paper import EXPERIMENTS
 from allotment.records import describe_environment
 from allotment.report import Floor, SpeedRecord, floor_lines, timing_table
-from allotment.training import PRECISIONS
-from benchmarks.contestants import METHODS, benchmark_experiment, ours, reference
+from benchmarks.contestants import METHODS, PRECISIONS, benchmark_experiment, ours, reference
 from benchmarks.floor import floor
 from benchmarks.made_up import SIZES
 
@@ -36,7 +35,7 @@ def measure(
     n_runs: Sequence[int],
     *,
     device: torch.device,
-    precisions: Sequence[str] = ("float32",),
+    precisions: Sequence[str] = ("off",),
     compiled: bool = False,
     joint: bool = False,
     n_segments: int = 7,
@@ -70,7 +69,7 @@ def measure(
         processor=processor_name(),
         environment=environment,
         timings=tuple(contestant.timing() for contestant in contestants),
-        floors=tuple(_floor(name, precision, device) for precision in precisions),
+        floors=tuple(_floor(name, PRECISIONS[p], device) for p in precisions),
     )
 
 
@@ -100,7 +99,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--runs", type=int, nargs="+", metavar="N", help="together; default: 1 and as declared"
     )
     parser.add_argument(
-        "--precision", nargs="+", choices=PRECISIONS, default=["float32"], help="of ours"
+        "--precision", nargs="+", choices=PRECISIONS, default=["off"], help="of ours"
     )
     parser.add_argument("--joint", action="store_true", help="measure joint steps too")
     parser.add_argument("--compile", action="store_true", help="measure compiled steps too")

@@ -1,7 +1,8 @@
-"""What every test shares: its seed, its device, and the door to the slow ones."""
+"""What every test shares: its seed, its device and precision, and the door to the slow ones."""
 
 import os
 import random
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -12,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--runslow", action="store_true", help="run the tests that take minutes too")
+    parser.addoption("--runslow", action="store_true", help="run the slow tests too")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if config.getoption("--runslow"):
         return
-    skip = pytest.mark.skip(reason="takes minutes: runs only with --runslow")
+    skip = pytest.mark.skip(reason="slow: runs only with --runslow")
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(skip)
@@ -41,3 +42,13 @@ def device() -> "torch.device":
     import torch
 
     return torch.device(os.environ.get("ALLOTMENT_TEST_DEVICE", "cpu"))
+
+
+@pytest.fixture
+def double() -> Iterator[None]:
+    """Double precision, for telling two ways to one result from two results."""
+    import torch
+
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)

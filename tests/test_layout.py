@@ -1,123 +1,135 @@
-"""What the repository's shape promises: imports, the printed tree, docstrings, pages that run.
-
-CONTRIBUTING.md holds a line ``## The tree`` and, after it, one fenced block: two spaces for each
-level, a folder as ``name/  purpose``, a file as ``name.py  purpose``, at least two spaces before
-the purpose. It starts with ``allotment/``. A folder's line stands for its ``__init__.py``::
-
-    allotment/             the public names
-      _checks.py           rules for arguments, one sentence each
-      cli.py               the command line
-      network/             components, allocations, and the layers that join them
-        _layer.py          components side by side, combined by an allocation
-        allocation/        who uses what
-          _gumbel.py       gates that are learnt
-"""
+"""What the repository's shape promises: imports, docstrings, pages that run."""
 
 import ast
 import re
-from collections.abc import Iterator
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
 from textwrap import dedent
 
 from pytest import MonkeyPatch, mark
 
-from allotment import FitResult, Outcome, Progress, Run, Task, TrainingSettings
-from allotment._schema import Evaluation, Point, RunHeader, TrainingState
+import allotment as al
+from allotment._schema import Evaluation, LogEntry, RunHeader, TrainingState
+from tools.contributing import RINGS
+from tools.imports import Module, Package
 
 REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "src" / "allotment"
 
 PUBLIC_VALUES: list[type] = [
-    *(Task, Run, TrainingSettings, FitResult, Progress),
-    *(Evaluation, Outcome, Point, RunHeader, TrainingState),
+    *(al.Task, al.Run, al.FitResult, al.Progress, al.Outcome, al.ExecutionPlan),
+    *(al.TrainingSettings, al.Optimization, al.Penalties, al.Augmentation, al.Execution),
+    *(Evaluation, LogEntry, RunHeader, TrainingState),
 ]
 
+_CORE = {"_ops", "allocation", "modules"}
+
 MAY_IMPORT: dict[str, set[str]] = {
-    "data": set(),
-    "tasks": {"data"},
-    "network": set(),  # sizes and noise come in as arguments
-    "training": {"tasks", "network"},
-    "records": set(),  # the values it writes are plain dataclasses in a top-level file
+    "_ops": set(),
+    "allocation": {"_ops"},
+    "modules": {"_ops", "allocation"},  # sizes and noise come in as arguments
+    "tasks": set(),
+    "settings": set(),
+    "_engine": {*_CORE, "tasks", "settings"},
+    "training": {"allocation", "modules", "tasks", "settings", "_engine"},
+    "lightning": {"allocation", "modules", "tasks", "settings", "_engine", "training"},
+    "records": {"settings"},  # the values it writes are plain dataclasses in a top-level file
     "analysis": {"records"},
     "report": {"records", "analysis"},
-    "experiments": {"data", "tasks", "network", "training", "records", "analysis", "report"},
-    "cli": {"data", "training", "records", "report", "experiments"},
+    "data": set(),
+    "experiments": {
+        *("allocation", "modules", "tasks", "settings", "training"),
+        *("records", "analysis", "report"),
+    },
+    "paper": {
+        *_CORE,
+        *("tasks", "settings", "data", "records", "analysis", "report", "experiments"),
+    },
+    "cli": {"settings", "training", "data", "records", "report", "experiments", "paper"},
 }
 
+ENGINE_NAMES = {"ExecutionPlan", "Run"}  # what `training` passes on of the private folders
 
-def folders(root: Path) -> list[str]:
-    """Returns the names of the folders right under ``root`` that hold Python files."""
-    return sorted({file.relative_to(root).parts[0] for file in root.glob("*/**/*.py")})
+# Everything the package depends on beside torch and NumPy; torch itself lives without them too.
+OTHERS = (
+    *("rich", "safetensors", "pooch", "sklearn", "scipy", "matplotlib", "jinja2", "PIL"),
+    *("requests", "lightning", "ray", "onnx", "onnxscript", "onnxruntime", "torchmetrics"),
+)
+
+TINY_FIT = """
+import sys
+
+OTHERS = set(sys.argv[1:])
+
+class Without:  # finds nothing of the other packages, as if they were not installed
+    def __init__(self, finder):
+        self.finder = finder
+
+    def find_spec(self, name, path=None, target=None):
+        hidden = name.partition(".")[0] in OTHERS
+        return None if hidden else self.finder.find_spec(name, path, target)
+
+sys.meta_path[:] = [Without(finder) for finder in sys.meta_path]
+
+import torch
+from torch import nn
+import allotment as al
+
+layer = al.ModularLayer([nn.Linear(4, 1), nn.Linear(4, 1)], al.GumbelMatrix(2, 2))
+network = al.MultiTaskNetwork(None, [layer], task_names="ab")
+x, y = torch.randn(9, 4), torch.randn(9)
+tasks = [al.Task(name, (x, y), validation=(x, y), test=(x, y)) for name in "ab"]
+result = al.fit(network, tasks, al.TrainingSettings(rounds=20))
+print(result)
+assert result.embeddings.shape == (2, 2)
+assert len(al.extract(network, "a")(x)) == 9
+assert not OTHERS & set(sys.modules), OTHERS & set(sys.modules)
+"""
 
 
-def imported_modules(file: Path, root: Path) -> Iterator[list[str]]:
-    """Yields what ``file`` imports from the package at ``root``, as its parts below the package.
-
-    ``from ..network import extract`` is ``["network", "extract"]``; the package itself is ``[]``.
-    """
-    here = [root.name, *file.parent.relative_to(root).parts]
-    for node in ast.walk(ast.parse(file.read_text())):
-        names: list[list[str]] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name.split(".") for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            base = here[: len(here) - node.level + 1] if node.level else []
-            base = base + (node.module.split(".") if node.module else [])
-            names = [[*base, alias.name] for alias in node.names]
-        yield from (name[1:] for name in names if name[0] == root.name)
-
-
-def imported_folders(file: Path, root: Path) -> set[str]:
-    """Returns the first part below the package of all that ``file`` imports from it.
+def imported_folders(module: Module) -> set[str]:
+    """Returns the first name below the package of all that a module imports from it.
 
     Private top-level files and names such as ``__version__`` are open to all and left out. The bare
     package, which holds everything, is returned under its own name.
     """
-    firsts = {parts[0] if parts else root.name for parts in imported_modules(file, root)}
-    return {first for first in firsts if not first.startswith("_")}
+    firsts = {each.first for each in module.imports}
+    return {first for first in firsts if first in MAY_IMPORT or not first.startswith("_")}
 
 
-def assert_imports_follow_the_data(root: Path) -> None:
-    """Asserts that every file under ``root`` imports only what ``MAY_IMPORT`` grants its folder."""
-    for folder in folders(root):
+def strangers(module: Module) -> set[str]:
+    """Returns what a module imports and should not."""
+    if module.folder:
+        return imported_folders(module) - MAY_IMPORT[module.folder] - {module.folder}
+    is_open_to_all = re.fullmatch(r"_[^_].*\.py", module.path.name)
+    return imported_folders(module) if is_open_to_all else set()
+
+
+def assert_imports_follow_the_rings(root: Path) -> None:
+    """Asserts that every file under ``root`` imports only what ``MAY_IMPORT`` grants its folder.
+
+    A private file at the top is open to all folders and imports none.
+    """
+    modules = Package(root).modules.values()
+    for folder in {module.folder for module in modules if module.folder}:
         assert folder in MAY_IMPORT, f"`{folder}` should have a line in MAY_IMPORT."
-        for file in (root / folder).rglob("*.py"):
-            strangers = imported_folders(file, root) - MAY_IMPORT[folder] - {folder}
-            assert not strangers, f"{file} should not import {sorted(strangers)}."
-    for file in root.glob("_[!_]*.py"):
-        strangers = imported_folders(file, root)
-        assert not strangers, f"{file} is open to all and should not import {sorted(strangers)}."
+    found = [f"{m.path} should not import {sorted(strangers(m))}." for m in modules if strangers(m)]
+    assert not found, "\n".join(found)
 
 
-def read_tree(page: str) -> dict[str, str]:
-    """Returns the purpose of each file in the page's tree, by its path below the package."""
-    block = re.search(r"^## The tree$.*?^```\w*\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
-    assert block, "The page should have a fenced block after the line `## The tree`."
-    purposes: dict[str, str] = {}
-    above: list[str] = []
-    for line in filter(str.strip, block[1].splitlines()):
-        entry = re.fullmatch(r"((?:  )*)(\w+(?:/|\.py)) {2,}(\S.*)", line)
-        assert entry, f"A line of the tree should read `name.py  purpose`. Found `{line}`."
-        indent, name, purpose = entry.groups()
-        level = len(indent) // 2
-        assert level <= len(above), f"A line of the tree should stand below its folder: `{line}`."
-        above = above[:level]
-        if name.endswith("/"):
-            above.append(name)
-            name = "__init__.py"
-        path = "".join(above) + name
-        assert path not in purposes, f"The tree should name each file once. Found `{path}` twice."
-        purposes[path] = purpose
-    return purposes
-
-
-def assert_tree_is_complete(page: str, root: Path) -> None:
-    """Asserts that the page's tree names the files under ``root`` and no others."""
-    listed = set(read_tree(page))
-    real = {file.relative_to(root.parent).as_posix() for file in root.rglob("*.py")}
-    assert not real - listed, f"The tree should name {sorted(real - listed)}."
-    assert not listed - real, f"The tree names what is not there: {sorted(listed - real)}."
+def assert_private_folders_stay_private(root: Path) -> None:
+    """Asserts that no public folder exports what is defined in ``_ops`` or ``_engine``."""
+    package = Package(root)
+    for module in package.modules.values():
+        if not module.is_folder or module.folder.startswith("_"):
+            continue
+        for each in module.imports:
+            source = package.defined_in(each.source, each.name).split(".")
+            is_private = len(source) > 1 and source[1] in ("_ops", "_engine")
+            if each.is_passed_on and is_private and each.name not in ENGINE_NAMES:
+                raise AssertionError(f"{module.path} should not export `{each.name}`.")
 
 
 def assert_folders_say_what_they_are_for(root: Path) -> None:
@@ -146,12 +158,25 @@ def pages() -> list[Path]:
     return [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
 
 
-def test_imports_follow_the_data() -> None:
-    assert_imports_follow_the_data(ROOT)
+def test_imports_follow_the_rings() -> None:
+    assert_imports_follow_the_rings(ROOT)
 
 
-def test_the_tree_that_is_printed_is_the_real_one() -> None:
-    assert_tree_is_complete((REPOSITORY / "CONTRIBUTING.md").read_text(), ROOT)
+def test_every_folder_lies_in_one_ring_and_imports_no_ring_around_it() -> None:
+    rings = {folder: place for place, ring in enumerate(RINGS.values()) for folder in ring}
+    assert sorted(rings) == sorted(MAY_IMPORT)
+    for folder, others in MAY_IMPORT.items():
+        assert all(rings[other] <= rings[folder] for other in others), folder
+
+
+def test_private_folders_are_exported_nowhere() -> None:
+    assert_private_folders_stay_private(ROOT)
+
+
+def test_core_and_training_need_torch_and_numpy_alone() -> None:
+    command = [sys.executable, "-c", TINY_FIT, *OTHERS]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_every_folder_says_what_it_is_for() -> None:

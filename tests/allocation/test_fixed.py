@@ -126,16 +126,26 @@ def test_noise_and_mode_change_nothing() -> None:
     assert_close(allocation.weights(torch.tensor(1)), expected)
 
 
+@mark.parametrize("allocation", [SharedBottom(2, 4), NoSharing(2, 4), FixedMatrix([[1, 0]])])
+def test_nothing_is_learnt_drawn_or_counted(allocation: Allocation) -> None:
+    assert not allocation.is_learnt
+    assert allocation.n_noise == 0
+    assert allocation.is_binary and allocation.same_in_evaluation
+    allocation.advance()
+    assert allocation.n_batches is None
+    assert list(allocation.state_dict()) == ["table"]
+
+
 def test_they_print_their_sizes() -> None:
     assert repr(SharedBottom(2, 4)) == "SharedBottom(n_tasks=2, n_components=4)"
     assert repr(NoSharing(2, 4)) == "NoSharing(n_tasks=2, n_components=4)"
     assert repr(FixedMatrix([[True, False]])) == "FixedMatrix(n_tasks=1, n_components=2)"
 
 
-@mark.parametrize("kind", [SharedBottom, NoSharing])
-def test_counts_are_whole_numbers(kind: type[SharedBottom | NoSharing]) -> None:
+@mark.parametrize("fixed", [SharedBottom, NoSharing])
+def test_counts_are_whole_numbers(fixed: type[SharedBottom | NoSharing]) -> None:
     with raises(TypeError, match=r"`n_components` should be a whole number\. Found .* = 4\.0`\."):
-        kind(2, 4.0)  # type: ignore[arg-type]
+        fixed(2, 4.0)  # type: ignore[arg-type]
 
 
 @mark.parametrize("matrix", [[[1, 0], [1]], "ab"])

@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from pytest import mark, raises
-from torch import Tensor
+from torch import Tensor, nn
 from torch.testing import assert_close
 
 from allotment.allocation import Annealing, GumbelMatrix
@@ -47,8 +47,8 @@ def test_two_draws_are_independent() -> None:
 
 def test_gates_are_exactly_binary_over_many_draws() -> None:
     matrix = GumbelMatrix(1, 10_000, p_init=0.3)
-    for n_draws in (0, 10, 1_000, 9_999, 100_000):
-        matrix.n_draws.fill_(n_draws)
+    for n_batches in (0, 10, 1_000, 9_999, 100_000):
+        matrix.n_batches.fill_(n_batches)
         for _ in range(10):
             assert_binary(matrix.gates(0))
 
@@ -84,20 +84,21 @@ def test_open_gates_share_one_weight() -> None:
     assert_close(weights.detach(), torch.tensor([1.0, 0.0, 1.0, 1.0]) / 3)
 
 
-def test_a_draw_of_ones_own_takes_the_temperature_one_step_further() -> None:
+def test_the_count_of_batches_is_advanced_by_hand_and_not_by_a_draw() -> None:
     matrix = GumbelMatrix(2, 3)
-    for n_draws in range(5):
-        assert matrix.n_draws.item() == n_draws
-        matrix.weights(n_draws % 2)
+    for n_batches in range(5):
+        matrix.weights(n_batches % 2)
+        assert matrix.n_batches.item() == n_batches
+        matrix.advance()
 
 
-def test_the_temperature_of_a_draw_is_that_of_the_draws_so_far() -> None:
+def test_the_temperature_of_a_draw_is_that_of_the_batches_so_far() -> None:
     matrix = GumbelMatrix(1, 1, temperature=Annealing(start=4.0, floor=0.5))
-    for n_draws in (0, 3, 80):
-        matrix.n_draws.fill_(n_draws)
+    for n_batches in (0, 3, 80):
+        matrix.n_batches.fill_(n_batches)
         matrix.zero_grad()
         matrix.gates(0, noise=torch.tensor([0.7])).sum().backward()
-        tau = max(0.5, 4.0 / (n_draws + 1) ** 0.5)
+        tau = max(0.5, 4.0 / (n_batches + 1) ** 0.5)
         soft = torch.sigmoid(torch.logit(torch.tensor(0.7)) / tau)
         assert matrix.logits.grad is not None
         assert_close(matrix.logits.grad[0, 0, 0], soft * (1 - soft) / tau)
@@ -108,15 +109,38 @@ def test_a_draw_from_noise_that_is_handed_in_is_pure() -> None:
     noise, state = torch.rand(5), torch.get_rng_state()
     first = matrix.weights(0, noise=noise)
     assert_close(matrix.weights(0, noise=noise), first, rtol=0, atol=0)
-    assert matrix.n_draws.item() == 0
+    assert matrix.n_batches.item() == 0
     assert torch.equal(torch.get_rng_state(), state)
 
 
-def test_evaluation_leaves_the_temperature() -> None:
-    for evaluation in ("most_likely", "sampled"):
-        matrix = GumbelMatrix(1, 5, evaluation=evaluation).eval()
-        matrix.weights(0)
-        assert matrix.n_draws.item() == 0
+@mark.parametrize("prefix", ["", "layers.0.allocation."])
+def test_a_state_of_version_0_1_is_read(prefix: str) -> None:
+    old = GumbelMatrix(2, 3, p_init=torch.rand(2, 3) * 0.8 + 0.1)
+    state = {f"{prefix}logits": old.logits.detach(), f"{prefix}n_draws": torch.tensor(7)}
+    matrix = GumbelMatrix(2, 3)
+    holder: nn.Module = matrix
+    for name in reversed(prefix.split(".")[:-1]):
+        holder = nn.ModuleDict({name: holder})
+    holder.load_state_dict(state)
+    assert_close(matrix.logits, old.logits, rtol=0, atol=0)
+    assert matrix.n_batches.item() == 7
+    assert list(state) == [f"{prefix}logits", f"{prefix}n_draws"]  # the caller's own stays
+
+
+def test_the_count_of_batches_goes_through_a_state() -> None:
+    matrix, other = GumbelMatrix(2, 3), GumbelMatrix(2, 3)
+    matrix.advance()
+    other.load_state_dict(matrix.state_dict())
+    assert other.n_batches.item() == 1
+
+
+@mark.parametrize(("evaluation", "same"), [("most_likely", True), ("sampled", False)])
+def test_what_it_says_of_itself(evaluation: str, same: bool) -> None:
+    matrix = GumbelMatrix(2, 3, evaluation=evaluation)
+    assert (matrix.is_learnt, matrix.is_binary, matrix.sees_examples) == (True, True, False)
+    assert matrix.n_noise == 3
+    assert matrix.same_in_evaluation is same
+    assert not matrix.requires_grad_(False).is_learnt
 
 
 def test_most_likely_evaluation_opens_a_gate_at_equality() -> None:

@@ -86,7 +86,7 @@ def test_the_division_agrees_with_finite_differences_where_it_is_smooth() -> Non
     upstream = torch.tensor([1.0, -2.0, 0.7, 3.0]).double()
     (matrix.weights(0, noise=a_noise(advantages, noisy)) * upstream).sum().backward()
     z = torch.tensor(noisy).double()
-    slope = torch.sigmoid(z / 2.0) * (1 - torch.sigmoid(z / 2.0)) / 2.0
+    derivative = torch.sigmoid(z / 2.0) * (1 - torch.sigmoid(z / 2.0)) / 2.0
 
     def value(gates: Tensor) -> Tensor:
         return (upstream * gates / max(float(gates.sum()), 1.0)).sum()
@@ -94,7 +94,7 @@ def test_the_division_agrees_with_finite_differences_where_it_is_smooth() -> Non
     gates, steps = (z >= 0).double(), h * torch.eye(4).double()
     differences = torch.stack([(value(gates + e) - value(gates - e)) / (2 * h) for e in steps])
     assert matrix.logits.grad is not None
-    assert_close(matrix.logits.grad[0, :, 0], differences * slope, rtol=1e-6, atol=1e-9)
+    assert_close(matrix.logits.grad[0, :, 0], differences * derivative, rtol=1e-6, atol=1e-9)
 
 
 def test_the_sole_open_gate_gets_no_gradient_while_shut_ones_do() -> None:

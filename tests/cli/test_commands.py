@@ -44,7 +44,7 @@ def test_the_list_names_every_experiment_method_and_data_set(allotment: Command)
         summary, methods, rest = lines[first : first + 3]
         assert experiment.summary in summary
         assert all(method.name in methods for method in experiment.methods)
-        assert all(name in rest for name in experiment.data or ("none to download",))
+        assert all(name in rest for name in experiment.data.sets or ("none to download",))
         assert f"runs: {experiment.n_runs} " in rest
 
 

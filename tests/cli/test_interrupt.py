@@ -34,7 +34,7 @@ def test_a_signal_stops_with_a_checkpoint_and_says_how_to_go_on(
     assert process.returncode == status
     assert error.strip().splitlines() == [
         STOPPING,
-        f"allotment: Stopped ({number.name}). To go on: allotment run two_pairs --resume out",
+        f"allotment: Stopped ({number.name}). To resume: allotment run two_pairs --resume out",
     ]
     folders = unfinished_runs(tmp_path / "out")
     assert [folder.name for folder in folders] == ["seed-000", "seed-001"]

@@ -23,7 +23,7 @@ needs_gpu = mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA devi
 
 
 def records_without_commands(out: Path) -> dict[str, Any]:
-    """Returns what a launch left, but for commands, since they name the output folder."""
+    """Returns what a sweep left, but for commands, since they name the output folder."""
     records = records_in(out)
     for name, content in records.items():
         if name.endswith("settings.json") or name == "launch.json":
@@ -32,7 +32,7 @@ def records_without_commands(out: Path) -> dict[str, Any]:
 
 
 def begun_or_resumed(folder: Path, trial: str, options: tuple[str, ...]) -> "subprocess.Popen[str]":
-    """Starts a launch, or has it go on; killed before it wrote its options, it is still new."""
+    """Starts a sweep, or has it go on; killed before it wrote its options, it is still new."""
     place = "--resume" if (folder / trial / "launch.json").exists() else "--out"
     return started(folder, "run", options[0], place, trial, *options[1:])
 
@@ -51,7 +51,7 @@ def seconds_to_end(process: "subprocess.Popen[str]", most: float) -> float | Non
 def assert_killing_changes_nothing(
     folder: Path, options: tuple[str, ...], n_kills: int, seed: int
 ) -> None:
-    """Asserts that launches end alike, whatever kills they survive, until there were enough."""
+    """Asserts that sweeps end alike, whatever kills they survive, until there were enough."""
     moments, said, n_done, trial = random.Random(seed), "", 0, 1
     n_writing = 0
     process = started(folder, "run", *options, "--out", "whole")
@@ -75,10 +75,10 @@ def assert_killing_changes_nothing(
         trial += 1
         length = min(length, seconds) if is_new else length  # the machine may have become faster
     assert n_done == n_kills
-    n_going_on = said.count("Going on after round")
+    n_going_on = said.count("Resuming after round")
     assert n_going_on >= n_kills / 4, "too few kills fell into training to show much"
     print(f"{n_kills} kills, {n_going_on} times gone on from a checkpoint, {n_writing} times one")
-    print(f"was half-written; {trial - 1} launches ended alike")
+    print(f"was half-written; {trial - 1} sweeps ended alike")
 
 
 def kill_in_training(process: "subprocess.Popen[str]", trial: Path, moments: random.Random) -> bool:
@@ -113,7 +113,7 @@ def test_a_few_kills_change_nothing(options: tuple[str, ...], tmp_path: Path) ->
     process = begun_or_resumed(tmp_path, "trial", options)
     text, error = ended(process)
     assert (process.returncode, error) == (0, ""), text
-    assert (said + text).count("Going on after round") == 3
+    assert (said + text).count("Resuming after round") == 3
     whole = records_without_commands(tmp_path / "whole")
     assert records_without_commands(tmp_path / "trial") == whole
 

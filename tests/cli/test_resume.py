@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from pytest import mark
 
-from allotment.experiments._determinism import determinism
+from allotment.experiments._running import determinism
 from allotment.records import read_runs
 from tests.cli.conftest import Command
 from tests.cli.test_bad_input import assert_one_sentence
@@ -21,11 +21,11 @@ def test_a_time_limit_stops_with_a_checkpoint_and_says_how_to_go_on(allotment: C
     answer = allotment(*RUN, "--out", "a folder", *SHORT)
     assert (answer.status, answer.error) == (0, "")
     last = answer.out.splitlines()[-1]
-    assert last == "Stopped (time limit). To go on: allotment run two_pairs --resume 'a folder'"
+    assert last == "Stopped (time limit). To resume: allotment run two_pairs --resume 'a folder'"
     assert "time limit" in Path("a folder/gumbel/seed-000/interrupted.json").read_text()
     answer = allotment("run", "two_pairs", "--resume", "a folder")
     assert (answer.status, answer.error) == (0, "")
-    assert "Going on after round 10." in answer.out
+    assert "Resuming after round 10." in answer.out
     assert "Records: a folder" in answer.out
     whole, gone_on = records_in(Path("whole")), records_in(Path("a folder"))
     for records in (whole, gone_on):
@@ -38,7 +38,7 @@ def test_a_time_limit_stops_with_a_checkpoint_and_says_how_to_go_on(allotment: C
 
 
 def test_runs_divided_into_programs_go_on_divided_so(allotment: Command) -> None:
-    assert allotment(*RUN, "--together", "1", "--out", "out", *SHORT).status == 0
+    assert allotment(*RUN, "--group-size", "1", "--out", "out", *SHORT).status == 0
     assert read_runs(Path("out")) == []
     assert allotment("run", "two_pairs", "--resume", "out").status == 0
     assert [run.outcome.n_together for run in read_runs(Path("out"))] == [1, 1]
@@ -52,19 +52,19 @@ def test_programs_that_begin_later_record_the_first_command(allotment: Command) 
     }
 
 
-def test_a_finished_launch_has_nothing_left_to_do(allotment: Command) -> None:
+def test_a_finished_sweep_has_nothing_left_to_do(allotment: Command) -> None:
     allotment(*RUN, "--out", "out")
     answer = allotment("run", "two_pairs", "--resume", "out")
     assert answer.status == 0
-    assert "Nothing is left to do: every run of the launch in out has its summary." in answer.out
+    assert "Nothing is left to do: every run of the sweep in out has its summary." in answer.out
     assert "Records: out" in answer.out
 
 
-def test_a_folder_without_a_launch_is_refused(allotment: Command, tmp_path: Path) -> None:
+def test_a_folder_without_a_sweep_is_refused(allotment: Command, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     answer = allotment(*RUN, "--resume", "empty")
     assert answer.status == 1
-    assert_one_sentence(answer.error, "should hold the `launch.json` of a launch", "--out")
+    assert_one_sentence(answer.error, "should hold the `launch.json` of a sweep", "--out")
     assert list((tmp_path / "empty").iterdir()) == []
 
 
@@ -81,14 +81,14 @@ def test_a_remaining_time_is_told_only_where_it_is_known(allotment: Command) -> 
     ("options", "parts"),
     [
         (("--runs", "3"), ("`runs` should be", "began with, 2. Found 3")),
-        (("--together", "1"), ("`together` should be", "began with, None. Found 1")),
+        (("--group-size", "1"), ("`group-size` should be", "began with, None. Found 1")),
         (("--first-seed", "1"), ("`first-seed` should be", "began with, 0. Found 1")),
         (("--method", "no_sharing"), ("`method` should be", "['gumbel']", "['no_sharing']")),
         (("--set", "batch_size=8"), ("`set` should be", "[]", "['batch_size=8']")),
         (("--deterministic",), ("`deterministic` should be", "False. Found True")),
     ],
 )
-def test_options_that_contradict_the_launch_are_refused(
+def test_options_that_contradict_the_sweep_are_refused(
     options: tuple[str, ...], parts: tuple[str, ...], allotment: Command, tmp_path: Path
 ) -> None:
     allotment(*RUN, "--out", "out", *SHORT)
@@ -124,7 +124,7 @@ def test_options_that_agree_may_be_given_again(allotment: Command) -> None:
     assert len(read_runs(Path("out"))) == 2
 
 
-def test_settings_are_those_the_launch_began_with(allotment: Command) -> None:
+def test_settings_are_those_the_sweep_began_with(allotment: Command) -> None:
     changed = ("--set", "batch_size=8", "--set", "allocation.p_init=0.7", "--rounds", "30")
     allotment(*RUN, "--out", "out", *changed, *SHORT)
     assert allotment("run", "two_pairs", "--resume", "out").status == 0
@@ -170,7 +170,7 @@ def test_bad_limits_are_answered(
     assert not list(tmp_path.iterdir())
 
 
-def test_determinism_is_recorded_and_ends_with_the_launch(allotment: Command) -> None:
+def test_determinism_is_recorded_and_ends_with_the_sweep(allotment: Command) -> None:
     assert allotment(*RUN, "--deterministic").status == 0
     assert {run.environment.deterministic for run in read_runs(Path("runs"))} == {True}
     assert not torch.are_deterministic_algorithms_enabled()

@@ -1,4 +1,4 @@
-"""The table at the end of a launch: numbers in one piece, and nothing lost."""
+"""The table at the end of a sweep: numbers in one piece, and nothing lost."""
 
 from io import StringIO
 

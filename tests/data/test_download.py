@@ -120,7 +120,7 @@ def test_an_interruption_midway_leaves_the_folder_as_it_was(
             assert done < total
             raise KeyboardInterrupt
 
-    monkeypatch.setattr("allotment.data._download._CHUNK", 16)
+    monkeypatch.setattr("allotment.data._preparation._CHUNK", 16)
     mirror.contents = digits().contents
     before = snapshot(folder)
     with raises(KeyboardInterrupt):

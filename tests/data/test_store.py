@@ -7,7 +7,7 @@ import numpy as np
 from pytest import mark, raises
 
 from allotment.data import DataError
-from allotment.data._store import read_arrays, write_arrays
+from allotment.data._folder import read_arrays, write_arrays
 
 _ARRAYS = {"a": np.arange(1_000), "b": np.array(["x", "yz"])}
 

@@ -1,4 +1,4 @@
-"""Training on images moved at random: what the network sees, and when."""
+"""Training on augmented images: what the network sees, and when."""
 
 from typing import Any, ClassVar
 
@@ -9,13 +9,12 @@ from torch.testing import assert_close
 
 from allotment.allocation import Allocation, GumbelMatrix, SharedBottom
 from allotment.modules import ModularLayer, MultiTaskNetwork
-from allotment.tasks import FreshSamples, Split, Task
+from allotment.tasks import GeneratedDataset, Split, Task
 from allotment.training import Run
-from allotment.settings import TrainingSettings
-
+from tests.training import toy
 from tests.training.toy import a_run, crops, outcomes_of, weights_of
 
-SETTINGS = TrainingSettings(rounds=20, batch_size=4, learning_rate=0.01, evaluate_every=10)
+SETTINGS = toy.SETTINGS.changed(rounds=20, batch_size=4, evaluate_every=10)
 
 
 class Watch(nn.Module):
@@ -44,7 +43,7 @@ def image_tasks() -> list[Task]:
 def image_run(
     seed: int = 0, *, allocation: Allocation | None = None, watch: bool = False, **chosen: Any
 ) -> Run:
-    settings = TrainingSettings(**vars(SETTINGS) | {"capture": not watch} | chosen)
+    settings = SETTINGS.changed(trace=not watch).changed(**chosen)
 
     def build() -> MultiTaskNetwork:
         gates = allocation or GumbelMatrix(2, 3)
@@ -69,7 +68,7 @@ def test_training_sees_crops_and_evaluation_the_images_themselves(
     trained = rows(list(torch.cat(seen[True])))
     assert trained <= possible
     assert not trained <= rows(raw)
-    assert len(seen[False]) == 2 * (2 + 2)  # two looks, and validation and test at the end
+    assert len(seen[False]) == 2 * (2 + 2)  # two checks, and validation and test at the end
     for evaluated in seen[False]:
         assert_close(evaluated, torch.stack(raw), rtol=0, atol=0)
 
@@ -84,7 +83,7 @@ def test_methods_with_one_seed_see_the_same_crops(seen: dict[bool, list[Tensor]]
     assert not torch.equal(pictures[0], pictures[2])
 
 
-def test_moving_images_leaves_the_other_draws_as_they_were(
+def test_augmentation_leaves_the_other_draws_as_they_were(
     seen: dict[bool, list[Tensor]],
 ) -> None:
     pictures = []
@@ -100,7 +99,7 @@ def test_moving_images_leaves_the_other_draws_as_they_were(
     "chosen",
     [
         {"crop": 2},
-        {"shift": 1.0, "rotation": 30.0, "zoom": 0.2, "slant": 0.2, "bend": 0.5},
+        {"shift": 1.0, "rotation": 30.0, "zoom": 0.2, "shear": 0.2, "elastic": 0.5},
         {"crop": 2, "rotation": 30.0, "schedule": "joint"},
     ],
 )
@@ -118,26 +117,33 @@ def test_augmentation_changes_what_is_learnt() -> None:
     assert not torch.equal(plain["heads.0.weight"], moved["heads.0.weight"])
 
 
-class Pictures(FreshSamples):
+class Pictures(GeneratedDataset):
     """Images of ones, drawn anew."""
 
     def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         return torch.ones(n, 1, 5, 5), torch.zeros(n)
 
 
-def test_images_that_are_drawn_anew_are_moved_too(seen: dict[bool, list[Tensor]]) -> None:
+def test_generated_images_are_augmented_too(seen: dict[bool, list[Tensor]]) -> None:
     layer = ModularLayer([nn.Linear(25, 1)], SharedBottom(1, 1))
     network = MultiTaskNetwork(Watch(), [layer])
-    settings = TrainingSettings(rounds=10, batch_size=4, capture=False, crop=1)
+    settings = SETTINGS.changed(rounds=10, evaluate_every=None, trace=False, crop=1)
     weights_of(Run(network, [Task("ones", Pictures())], 0, settings))
     assert (torch.cat(seen[True]) == 0).any()
 
 
 @mark.parametrize(
     "chosen",
-    [{"crop": 1}, {"shift": 1.0}, {"rotation": 1.0}, {"zoom": 0.1}, {"slant": 0.1}, {"bend": 0.1}],
+    [
+        {"crop": 1},
+        {"shift": 1.0},
+        {"rotation": 1.0},
+        {"zoom": 0.1},
+        {"shear": 0.1},
+        {"elastic": 0.1},
+    ],
 )
-def test_examples_that_are_no_images_cannot_be_moved(chosen: dict[str, Any]) -> None:
-    rule = r"`zoom`, `slant` and `bend` should be set for images alone, examples of "
+def test_examples_that_are_no_images_cannot_be_augmented(chosen: dict[str, Any]) -> None:
+    rule = r"^`augmentation` should be set for images alone, examples of "
     with raises(ValueError, match=rule + r"shape \[C, H, W\]\. Found examples of shape \[6\]\.$"):
-        weights_of(a_run(settings=TrainingSettings(rounds=10, **chosen)))
+        weights_of(a_run(settings=toy.SETTINGS.changed(**chosen)))

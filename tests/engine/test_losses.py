@@ -11,14 +11,24 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
+from allotment._engine._trainer import Trainer
 from allotment.allocation import GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import Loss, Split, Task, mean_squared_error
 from allotment.training import Run, fit
-from allotment._engine._trainer import Program
-
 from tests.engine.test_trainer import assert_trained_plainly
-from tests.training.toy import N_INPUTS, SETTINGS, Line, a_network, a_run, lines, mixed, mixed_network, outcomes_of, weights_of
+from tests.training.toy import (
+    N_INPUTS,
+    SETTINGS,
+    Line,
+    a_network,
+    a_run,
+    lines,
+    mixed,
+    mixed_network,
+    outcomes_of,
+    weights_of,
+)
 
 X = torch.randn(30, N_INPUTS, generator=torch.Generator().manual_seed(1))
 LABELS = torch.arange(30) % 9
@@ -31,7 +41,7 @@ def a_mixed_run(
     def build() -> MultiTaskNetwork:
         return a_network(GumbelMatrix(len(tasks), 3), [nn.Linear(4, width) for width in widths])
 
-    return a_run(seed, replace(SETTINGS, schedule=schedule), tasks=tasks, build=build)
+    return a_run(seed, SETTINGS.changed(schedule=schedule), tasks=tasks, build=build)
 
 
 def margin(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -97,7 +107,7 @@ def test_every_task_learns_by_its_own_loss_from_its_own_targets(
     tasks = runs[0].tasks
     runs = [replace(run, tasks=tasks) for run in runs]
     with warnings.catch_warnings():
-        warnings.simplefilter("error")  # together, and recorded
+        warnings.simplefilter("error")  # vmapped, and traced
         outcomes = outcomes_of(runs)
     for run, outcome in zip(runs, outcomes, strict=True):
         assert_trained_plainly(run, outcome.weights, atol=1e-9)
@@ -105,12 +115,12 @@ def test_every_task_learns_by_its_own_loss_from_its_own_targets(
 
 @mark.parametrize("n_runs", [1, 2])
 @mark.parametrize("schedule", ["alternating", "joint"])
-def test_mixed_tasks_are_recorded_as_one_program(n_runs: int, schedule: str) -> None:
-    settings, tasks = replace(SETTINGS, schedule=schedule), mixed()
+def test_mixed_tasks_are_traced_as_one_program(n_runs: int, schedule: str) -> None:
+    settings, tasks = SETTINGS.changed(schedule=schedule), mixed()
     runs = [a_run(seed, settings, tasks=tasks, build=mixed_network) for seed in range(n_runs)]
-    program = Program(runs, torch.device("cpu"))
-    assert program.passes.by_tensor and program.passes.together is (n_runs > 1)
-    assert program._losses_and_gradients != program._eager
+    trainer = Trainer(runs, torch.device("cpu"))
+    assert trainer.plan.task.value == "tensor" and trainer.plan.is_vmapped is (n_runs > 1)
+    assert trainer.plan.step.value == "traced"
 
 
 class Watching:
@@ -134,10 +144,10 @@ def test_a_loss_that_looks_at_values_sees_the_batches_of_its_task_alone() -> Non
     ]
     run = a_mixed_run(0, tasks, (1, 1))
     with warns(UserWarning, match=r"^Training without a recorded step"):
-        program = Program([run], torch.device("cpu"))
+        trainer = Trainer([run], torch.device("cpu"))
     for loss in losses:
         loss.seen.clear()
-    program.steps(0, 20)
+    trainer.steps(0, 20)
     assert [loss.seen for loss in losses] == [{1.0}, {2.0}]
 
 
@@ -162,7 +172,7 @@ def test_labels_of_any_width_stand_beside_numbers(kind: torch.dtype) -> None:
     network = MultiTaskNetwork(None, [layer], heads)
     examples = {"kind": (X, labels), "size": (X, NUMBERS)}
     tasks = [Task(name, pair, validation=pair, test=pair) for name, pair in examples.items()]
-    result = fit(network, tasks, replace(SETTINGS, evaluate_every=10))
+    result = fit(network, tasks, SETTINGS.changed(evaluate_every=10))
     assert result.test is not None and result.test.accuracies is not None
     assert result.best_round == 10
     share = (network(X, "kind").argmax(dim=1) == labels).double().mean()
@@ -190,22 +200,22 @@ def test_other_heads_take_mixed_tasks_too() -> None:
     assert_trained_plainly(run, weights_of(run), atol=1e-5)
 
 
-def test_the_loss_of_one_form_is_called_once_a_pass() -> None:
+def test_a_loss_of_one_spec_is_called_once_a_pass() -> None:
     calls = []
 
     def counted(outputs: Tensor, targets: Tensor) -> Tensor:
         calls.append(len(targets))
         return (outputs.view_as(targets) - targets).square().mean()
 
-    settings = replace(SETTINGS, capture=False)
+    settings = SETTINGS.changed(trace=False)
     tasks = [Task(task.name, task.train, loss=counted) for task in lines()]
-    program = Program([a_run(settings=settings, tasks=tasks)], torch.device("cpu"))
+    trainer = Trainer([a_run(settings=settings, tasks=tasks)], torch.device("cpu"))
     calls.clear()
-    program.steps(0, 20)
+    trainer.steps(0, 20)
     assert calls == [SETTINGS.batch_size] * 20
 
 
-def test_fresh_samples_may_have_a_layout_each() -> None:
+def test_generated_targets_may_have_a_shape_each() -> None:
     class Columns(Line):
         def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
             x, y = super().draw(n, generator)

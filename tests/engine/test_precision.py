@@ -2,36 +2,41 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import torch
 from pytest import mark, raises
 from torch.testing import assert_close
 
-from allotment.training import Run
+from allotment._engine._parameters import FlatParameters
 from allotment._engine._precision import arithmetic, rounded, widened
-from allotment._engine._parameters import Replicas
-
-from tests.training.toy import SETTINGS, n_different, outcomes_of, picture_network, pictures, weights_of
+from allotment.training import Run
+from tests.training.toy import (
+    SETTINGS,
+    n_different,
+    outcomes_of,
+    picture_network,
+    pictures,
+    weights_of,
+)
 
 
 def a_picture_run(precision: str, seed: int = 0) -> Run:
     torch.manual_seed(seed)
-    settings = replace(SETTINGS, precision=precision, rounds=5)
+    settings = SETTINGS.changed(mixed_precision=precision, rounds=5)
     return Run(picture_network(3, 2), pictures(3, 2), seed, settings)
 
 
 @mark.parametrize("precision", ["tf32", "bfloat16"])
-def test_on_a_cpu_every_precision_is_float32_to_the_last_bit(precision: str) -> None:
-    found, expected = (weights_of(a_picture_run(chosen)) for chosen in (precision, "float32"))
+def test_on_a_cpu_every_precision_is_the_same_to_the_last_bit(precision: str) -> None:
+    found, expected = (weights_of(a_picture_run(chosen)) for chosen in (precision, "off"))
     assert n_different(found, expected) == 0
 
 
 @mark.parametrize("precision", ["tf32", "bfloat16"])
 def test_on_a_cpu_weights_are_seen_in_float32(precision: str) -> None:
-    replicas = Replicas([picture_network(3, 2)], torch.device("cpu"), precision)
-    with replicas.arithmetic():
-        assert {value.dtype for value in replicas.state().values()} == {torch.float32}
+    parameters = FlatParameters([picture_network(3, 2)], torch.device("cpu"), precision)
+    with parameters.arithmetic():
+        assert {value.dtype for value in parameters.state().values()} == {torch.float32}
         assert not torch.is_autocast_enabled("cuda")
 
 
@@ -47,7 +52,7 @@ def flags_put_back() -> Iterator[None]:
 
 
 @mark.parametrize("before", [(False, False), (True, True), (False, True)])
-@mark.parametrize(("precision", "is_short"), [("float32", False), ("tf32", True)])
+@mark.parametrize(("precision", "is_short"), [("off", False), ("tf32", True)])
 def test_products_are_short_for_a_while_and_then_as_they_were(
     before: tuple[bool, bool], precision: str, is_short: bool
 ) -> None:
@@ -63,7 +68,7 @@ def test_products_are_short_for_a_while_and_then_as_they_were(
 
 def test_inputs_are_rounded_and_outputs_widened_for_bfloat16_alone() -> None:
     x, numbers = torch.rand(3), torch.arange(3)
-    for precision in ("float32", "tf32"):
+    for precision in ("off", "tf32"):
         assert rounded(x, precision) is x
     assert rounded(x, "bfloat16").dtype == torch.bfloat16
     assert rounded(numbers, "bfloat16") is numbers  # such as words, which are looked up
@@ -75,7 +80,7 @@ def test_inputs_are_rounded_and_outputs_widened_for_bfloat16_alone() -> None:
 def test_on_a_gpu_bfloat16_trains_near_float32() -> None:
     found, expected = (
         outcomes_of([a_picture_run(precision)], device="cuda")[0]
-        for precision in ("bfloat16", "float32")
+        for precision in ("bfloat16", "off")
     )
     assert {value.dtype for value in found.weights.values()} <= {torch.float32, torch.int64}
     # Losses of about 1, products with 8 bits.

@@ -9,10 +9,9 @@ from torch.testing import assert_close
 
 from allotment.allocation import Allocation, GumbelMatrix, NoSharing, SharedBottom
 from allotment.modules import MultiTaskNetwork
+from allotment.settings import TrainingSettings
 from allotment.tasks import Task
 from allotment.training import Run
-from allotment.settings import TrainingSettings
-
 from tests.training.reference import steps_of
 from tests.training.toy import N_INPUTS, a_network, a_run, classes, weights_of
 
@@ -62,7 +61,7 @@ def trained(
     numbers = torch.arange(n_examples).float().unsqueeze(1)  # one for each output
     tasks = [Task(str(t), (x, numbers + PER_TASK * t), loss=seen) for t in range(n_tasks)]
     network = a_network(allocation or SharedBottom(n_tasks, 2))
-    settings = TrainingSettings(rounds=rounds, batch_size=batch_size, capture=False)
+    settings = TrainingSettings(rounds=rounds, batch_size=batch_size).changed(trace=False)
     weights_of(Run(network, tasks, seed, settings))
     del seen.targets[0]  # before the first step a pass is tried
     return seen

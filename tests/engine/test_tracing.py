@@ -1,4 +1,4 @@
-"""The recorded step: equal to the step itself, and given up where it cannot be recorded."""
+"""The traced step: equal to the step itself, and given up where it cannot be traced."""
 
 import random
 import warnings
@@ -11,35 +11,45 @@ from pytest import mark, warns
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from allotment._engine._trainer import Trainer
 from allotment.allocation import Annealing, FixedMatrix, GumbelMatrix
 from allotment.modules import MultiTaskNetwork
 from allotment.training import Run
-from allotment._engine._trainer import Program
-
 from tests.training.reference import plainly_trained
-from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, classes, n_different, outcomes_of, picture_network, pictures, weights_of
+from tests.training.toy import (
+    N_INPUTS,
+    SETTINGS,
+    a_network,
+    a_run,
+    classes,
+    n_different,
+    outcomes_of,
+    picture_network,
+    pictures,
+    weights_of,
+)
 
 # Everything that changes from step to step: the temperature, the ramp, idle rows.
-CHANGING = replace(SETTINGS, rounds=25, entropy_weight=0.5, clip_norm=0.5, budget=0.3)
+CHANGING = SETTINGS.changed(rounds=25, entropy_weight=0.5, clip_norm=0.5, budget=0.3)
 
 
-def a_classifier(seed: int, *, capture: bool) -> Run:
+def a_classifier(seed: int, *, trace: bool) -> Run:
     def build() -> MultiTaskNetwork:
         allocation = GumbelMatrix(2, 3, temperature=Annealing(start=2.0, floor=0.5))
         return a_network(allocation, [nn.Linear(4, 2), nn.Linear(4, 4)], dropout=0.3)
 
-    settings = replace(CHANGING, capture=capture)
+    settings = CHANGING.changed(trace=trace)
     return a_run(seed, settings, tasks=classes(2, 4), build=build)
 
 
 @mark.usefixtures("double")
 @mark.parametrize("n_runs", [1, 2])
-def test_a_recorded_step_equals_the_step_itself(n_runs: int) -> None:
-    recorded, itself = (
-        outcomes_of([a_classifier(seed, capture=capture) for seed in range(n_runs)])
-        for capture in (True, False)
+def test_a_traced_step_equals_the_step_itself(n_runs: int) -> None:
+    traced, itself = (
+        outcomes_of([a_classifier(seed, trace=trace) for seed in range(n_runs)])
+        for trace in (True, False)
     )
-    for a, b in zip(recorded, itself, strict=True):
+    for a, b in zip(traced, itself, strict=True):
         for name, value in b.weights.items():
             assert_close(a.weights[name], value, rtol=0, atol=1e-11)
 
@@ -51,23 +61,23 @@ ROUNDING = 1e-5
 
 
 @mark.parametrize("schedule", ["alternating", "joint"])
-def test_a_recorded_step_stays_with_the_step_itself_over_200_steps(schedule: str) -> None:
+def test_a_traced_step_stays_with_the_step_itself_over_200_steps(schedule: str) -> None:
     n_batches = 200 if schedule == "alternating" else 400  # of two tasks
-    settings = replace(SETTINGS, rounds=n_batches // 2, schedule=schedule, learning_rate=1e-4)
+    settings = SETTINGS.changed(rounds=n_batches // 2, schedule=schedule, learning_rate=1e-4)
     losses = []
-    for capture in (True, False):
+    for trace in (True, False):
         run = a_run(
-            settings=replace(settings, capture=capture),
+            settings=settings.changed(trace=trace),
             tasks=pictures(3, 2),
             build=lambda: picture_network(3, 2),
         )
-        program = Program([run], torch.device("cpu"))
-        blocks = [program.steps(number, 20)[0] for number in range(n_batches // 20)]
+        trainer = Trainer([run], torch.device("cpu"))
+        blocks = [trainer.steps(number, 20)[0] for number in range(n_batches // 20)]
         losses.append(torch.cat(blocks))
-    recorded, itself = losses
+    traced, itself = losses
     assert len(itself) == n_batches
     assert itself[-40:].mean() < itself[:40].mean()  # it is training
-    assert_close(recorded, itself, rtol=0, atol=ROUNDING)
+    assert_close(traced, itself, rtol=0, atol=ROUNDING)
 
 
 class LooksAtValues(nn.Module):
@@ -109,9 +119,9 @@ def test_a_component_that_looks_at_values_trains_with_one_warning() -> None:
 
 
 @mark.usefixtures("double")
-def test_without_recording_nothing_is_said() -> None:
+def test_without_tracing_nothing_is_said() -> None:
     run = a_run_of(LooksAtValues)
-    run = replace(run, settings=replace(run.settings, capture=False))
+    run = replace(run, settings=run.settings.changed(trace=False))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         weights_of(run)
@@ -155,7 +165,7 @@ def test_a_component_that_counts_in_python_is_not_frozen() -> None:
     run = a_run_of(WarmingUp)
     with warns(UserWarning, match=r"^Training without .*: a pass changes `n_passes` of WarmingUp"):
         weights = weights_of(run)
-    itself = weights_of(replace(run, settings=replace(run.settings, capture=False)))
+    itself = weights_of(replace(run, settings=run.settings.changed(trace=False)))
     assert n_different(weights, itself) == 0
     for name, value in plainly_trained(run)[0].named_parameters():
         assert_close(weights[name], value.detach(), rtol=0, atol=1e-9)
@@ -167,7 +177,7 @@ def test_a_component_that_draws_from_python_is_not_frozen(
 ) -> None:
     before = random.getstate()
     with warns(UserWarning, match=rf"^Training without .*: a pass draws from .*{found}"):
-        Program([a_run_of(make)], torch.device("cpu"))
+        Trainer([a_run_of(make)], torch.device("cpu"))
     assert random.getstate() == before
 
 

@@ -10,20 +10,36 @@ from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_
 from torch.testing import assert_close
 
+from allotment._engine import Trainer
+from allotment._engine._forward import clipped_per_run
+from allotment._engine._optimizer import AdamSteps
 from allotment.allocation import GumbelMatrix, NoSharing
 from allotment.modules import ModularLayer, MultiTaskNetwork
+from allotment.settings import TrainingSettings
 from allotment.tasks import Split, Task
 from allotment.training import Run
-from allotment.settings import TrainingSettings
-from allotment._engine._trainer import clipped_per_run
-
 from tests.training.reference import plainly_trained
-from tests.training.toy import N_INPUTS, SETTINGS, Line, Pairs, Sorted, a_network, a_run, classes, lines, mixed, mixed_network, outcomes_of, picture_network, pictures, weights_of
-
-EVERYTHING = replace(
+from tests.training.toy import (
+    N_INPUTS,
     SETTINGS,
+    Line,
+    Pairs,
+    Sorted,
+    a_network,
+    a_run,
+    classes,
+    lines,
+    mixed,
+    mixed_network,
+    outcomes_of,
+    picture_network,
+    pictures,
+    weights_of,
+)
+
+EVERYTHING = SETTINGS.changed(
     rounds=16,
-    logit_learning_rate=0.05,
+    allocation_learning_rate=0.05,
     weight_decay=0.3,
     clip_norm=0.5,
     budget=0.3,
@@ -48,7 +64,7 @@ def bent(n_inputs: int, n_outputs: int) -> nn.Module:
 
 
 def of_classes() -> Run:
-    """Returns a run with unequal linear heads, dropout, views, and two layers of two kinds."""
+    """Returns a run with unequal linear heads, dropout, permutations and two layers of two kinds."""
 
     def build() -> MultiTaskNetwork:
         first = [plain(N_INPUTS, 5), bent(N_INPUTS, 5), plain(N_INPUTS, 5), bent(N_INPUTS, 5)]
@@ -93,7 +109,7 @@ def of_images() -> Run:
         layer = ModularLayer([known(), Normed(), known(), Normed()], GumbelMatrix(2, 4))
         return MultiTaskNetwork(None, [layer], [nn.Linear(16, 3) for _ in tasks])
 
-    return a_run(settings=replace(EVERYTHING, budget_scope="global"), tasks=tasks, build=build)
+    return a_run(settings=EVERYTHING.changed(budget_scope="global"), tasks=tasks, build=build)
 
 
 def of_pictures() -> Run:
@@ -128,7 +144,7 @@ def of_mixed() -> Run:
 
 
 def of_mixed_samples() -> Run:
-    """Returns a run of fresh samples with labels, one number or two."""
+    """Returns a run of generated examples with labels, one number or two."""
 
     def build() -> MultiTaskNetwork:
         return a_network(GumbelMatrix(3, 3), [nn.Linear(4, width) for width in (3, 1, 2)])
@@ -138,10 +154,10 @@ def of_mixed_samples() -> Run:
 
 
 RUNS = [
-    param(of_lines, id="fresh samples"),
+    param(of_lines, id="generated examples"),
     param(of_classes, id="classes"),
     param(of_mixed, id="mixed targets"),
-    param(of_mixed_samples, id="mixed fresh samples"),
+    param(of_mixed_samples, id="mixed generated examples"),
     param(of_images, id="images"),
     param(of_pictures, id="convolutions with norms"),
     param(of_nothing_shared, id="nothing shared"),
@@ -154,7 +170,7 @@ def assert_trained_plainly(run: Run, weights: dict[str, Tensor], *, atol: float)
     expected = plainly_trained(run)[0].state_dict()
     assert weights.keys() == expected.keys()
     for name, value in expected.items():
-        if not name.endswith("n_draws"):
+        if not name.endswith("n_batches"):
             message = f"{name}: {{}}".format
             assert_close(weights[name], value, rtol=0, atol=atol, msg=message)
 
@@ -184,14 +200,14 @@ def test_single_precision_stays_near_the_plain_loop(make: Callable[[], Run]) -> 
 
 
 @mark.usefixtures("double")
-def test_idle_tasks_logits_keep_moving() -> None:
+def test_the_logits_of_idle_tasks_keep_moving() -> None:
     # A round of two tasks is two steps, and each task is idle in one of them. By hand, Adam with
     # (0.9, 0.999) takes a logit the rate far at its first gradient; by `idle` times the rate
     # when a zero follows; and by `late` times the rate when the zero came first.
     idle = (0.09 / 0.19) / (0.000999 / 0.001999) ** 0.5
     late = (0.1 / 0.19) / (0.001 / 0.001999) ** 0.5
     rate = 0.01
-    run = a_run(settings=replace(SETTINGS, rounds=1, logit_learning_rate=rate))
+    run = a_run(settings=SETTINGS.changed(rounds=1, allocation_learning_rate=rate))
     start = run.network.state_dict()["layers.0.allocation.logits"]
     moved = (weights_of(run)["layers.0.allocation.logits"] - start).abs() / rate  # [T, C, 2]
     of_first, of_second = sorted((row[row > 0] for row in moved), key=lambda row: -row.mean())
@@ -223,7 +239,7 @@ def test_without_a_norm_nothing_is_clipped() -> None:
 
 @mark.usefixtures("double")
 def test_an_exploding_run_leaves_the_steps_of_another_as_they_were() -> None:
-    settings = replace(SETTINGS, clip_norm=1.0)
+    settings = SETTINGS.changed(clip_norm=1.0)
     wild = a_run(0, settings, tasks=lines(scale=1e8))
     weights = outcomes_of([wild, a_run(1, settings)])[1].weights
     alone = weights_of(a_run(1, settings))
@@ -232,10 +248,9 @@ def test_an_exploding_run_leaves_the_steps_of_another_as_they_were() -> None:
 
 
 def test_settings_of_the_optimizer_are_adams_own() -> None:
-    from allotment._engine._trainer import Program
-
-    program = Program([a_run(settings=EVERYTHING)], torch.device("cpu"))
-    for group in program._optimizer.param_groups:
+    steps = Trainer([a_run(settings=EVERYTHING)], torch.device("cpu"))._steps
+    assert isinstance(steps, AdamSteps)
+    for group in steps._adam.param_groups:
         assert group["betas"] == (0.9, 0.999)
         assert group["eps"] == 1e-8
 
@@ -244,4 +259,4 @@ def test_settings_of_the_optimizer_are_adams_own() -> None:
 def test_a_run_takes_one_step_for_each_task_and_round(rounds: int) -> None:
     settings = TrainingSettings(rounds=rounds, batch_size=4)
     weights = weights_of(a_run(settings=settings))
-    assert weights["layers.0.allocation.n_draws"] == 2 * rounds
+    assert weights["layers.0.allocation.n_batches"] == 2 * rounds

@@ -1,4 +1,4 @@
-"""Launches that are stopped and go on."""
+"""Sweeps that are stopped and go on."""
 
 import json
 from collections.abc import Callable
@@ -9,27 +9,27 @@ from typing import Any
 import torch
 from pytest import MonkeyPatch, TempPathFactory, fixture, mark, raises
 
-from allotment.experiments import Cohort, Launch, Stop, Stopped, _recording, run_launch
+from allotment.experiments import RunGroup, Stop, Stopped, Sweep, _running, run_sweep
 from allotment.records import RecordError, RunWriter, read_environment, read_runs, unfinished_runs
 from allotment.training import Progress
 from tests.experiments.toy import toy
 
 
-def a_launch(out: Path, name: str = "two_pairs", **changes: Any) -> Launch:
+def a_sweep(out: Path, name: str = "two_pairs", **changes: Any) -> Sweep:
     experiment = toy(name, rounds=40)
     values: dict[str, Any] = {"experiment": experiment, "methods": experiment.methods, "out": out}
-    return Launch(**values | {"n_runs": 2, "checkpoint_every": 10} | changes)
+    return Sweep(**values | {"n_runs": 2, "checkpoint_every": 10} | changes)
 
 
-def quiet(cohort: Cohort, progress: Progress) -> None:
+def quiet(group: RunGroup, progress: Progress) -> None:
     pass
 
 
-def stop_after(n_news: int) -> tuple[Callable[[Cohort, Progress], None], Stop]:
+def stop_after(n_news: int) -> tuple[Callable[[RunGroup, Progress], None], Stop]:
     """Returns a listener that asks for a stop at the so-many-th news."""
     stop, heard = Stop(), 0
 
-    def listen(cohort: Cohort, progress: Progress) -> None:
+    def listen(group: RunGroup, progress: Progress) -> None:
         nonlocal heard
         heard += 1
         if heard == n_news:
@@ -39,7 +39,7 @@ def stop_after(n_news: int) -> tuple[Callable[[Cohort, Progress], None], Stop]:
 
 
 def records_in(out: Path) -> dict[str, Any]:
-    """Returns all files of a launch but for the environment, and summaries without their time."""
+    """Returns all files of a sweep but for the environment, and summaries without their time."""
     found: dict[str, Any] = {}
     for path in sorted(path for path in out.rglob("*") if path.is_file()):
         if path.name == "summary.json":
@@ -49,11 +49,11 @@ def records_in(out: Path) -> dict[str, Any]:
     return found
 
 
-def kill_after(n_news: int) -> Callable[[Cohort, Progress], None]:
+def kill_after(n_news: int) -> Callable[[RunGroup, Progress], None]:
     """Returns a listener at whose so-many-th news the process is as good as killed."""
     heard = 0
 
-    def listen(cohort: Cohort, progress: Progress) -> None:
+    def listen(group: RunGroup, progress: Progress) -> None:
         nonlocal heard
         heard += 1
         if heard == n_news:
@@ -64,66 +64,66 @@ def kill_after(n_news: int) -> Callable[[Cohort, Progress], None]:
 
 @fixture(scope="module")
 def whole(tmp_path_factory: TempPathFactory) -> Any:
-    """What a launch leaves that is never stopped."""
+    """What a sweep leaves that is never stopped."""
     torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("whole")
-    run_launch(a_launch(out), quiet)
+    run_sweep(a_sweep(out), quiet)
     return records_in(out)
 
 
 @mark.parametrize(("name", "n_news"), [("two_pairs", 1), ("digits", 3), ("transfer", 7)])
-def test_a_launch_that_was_stopped_ends_as_one_that_never_was(
+def test_a_sweep_that_was_stopped_ends_as_one_that_never_was(
     name: str, n_news: int, tmp_path: Path
 ) -> None:
-    never_stopped = a_launch(tmp_path / "whole", name)
-    folders = run_launch(never_stopped, quiet)
-    launch = a_launch(tmp_path / "stopped", name)
+    never_stopped = a_sweep(tmp_path / "whole", name)
+    folders = run_sweep(never_stopped, quiet)
+    sweep = a_sweep(tmp_path / "stopped", name)
     listen, stop = stop_after(n_news)
     with raises(Stopped, match="tired"):
-        run_launch(launch, listen, stop=stop)
-    marked = unfinished_runs(launch.out)
+        run_sweep(sweep, listen, stop=stop)
+    marked = unfinished_runs(sweep.out)
     assert marked
     assert all("tired" in (f / "interrupted.json").read_text() for f in marked)
     said: list[str] = []
-    gone_on = run_launch(replace(launch, resume=True), quiet, say=said.append)
-    assert [f.relative_to(launch.out) for f in gone_on] == [
+    gone_on = run_sweep(replace(sweep, resume=True), quiet, say=said.append)
+    assert [f.relative_to(sweep.out) for f in gone_on] == [
         f.relative_to(never_stopped.out) for f in folders
     ]
-    assert said == [f"Going on after round {10 * (n_news % 5)}."]  # four blocks and an end
-    assert records_in(launch.out) == records_in(never_stopped.out)
+    assert said == [f"Resuming after round {10 * (n_news % 5)}."]  # four blocks and an end
+    assert records_in(sweep.out) == records_in(never_stopped.out)
 
 
 @mark.parametrize("n_news", [1, 3, 5, 10])  # in a block, after a checkpoint, at an end
-def test_a_launch_that_crashed_ends_as_one_that_never_did(
+def test_a_sweep_that_crashed_ends_as_one_that_never_did(
     n_news: int, whole: Any, tmp_path: Path
 ) -> None:
-    launch = a_launch(tmp_path / "crashed", checkpoint_every=20)
+    sweep = a_sweep(tmp_path / "crashed", checkpoint_every=20)
     with raises(KeyboardInterrupt):
-        run_launch(launch, kill_after(n_news))
-    run_launch(replace(launch, resume=True), quiet)
-    assert records_in(launch.out) == whole
+        run_sweep(sweep, kill_after(n_news))
+    run_sweep(replace(sweep, resume=True), quiet)
+    assert records_in(sweep.out) == whole
 
 
-def test_a_launch_may_stop_after_every_block(whole: Any, tmp_path: Path) -> None:
-    launch = a_launch(tmp_path / "stopped", checkpoint_every=None, resume=True)
+def test_a_sweep_may_stop_after_every_block(whole: Any, tmp_path: Path) -> None:
+    sweep = a_sweep(tmp_path / "stopped", checkpoint_every=None, resume=True)
     n_stops = 0
     while True:
         listen, stop = stop_after(1)
         try:
-            run_launch(launch, listen, stop=stop)
+            run_sweep(sweep, listen, stop=stop)
             break
         except Stopped:
             n_stops += 1
     assert n_stops == 7  # in each of two programs after three blocks of four, and between them
-    assert records_in(launch.out) == whole
-    environment = read_environment(launch.out / "gumbel" / "seed-001")
+    assert records_in(sweep.out) == whole
+    environment = read_environment(sweep.out / "gumbel" / "seed-001")
     assert [part.round for part in environment.pieces] == [0, 10, 20, 30]
 
 
 def test_runs_closed_before_a_crash_are_left_as_they_are(
     whole: Any, tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
-    launch = a_launch(tmp_path / "crashed")
+    sweep = a_sweep(tmp_path / "crashed")
     close = RunWriter.close
 
     def die(self: RunWriter, *arguments: Any) -> None:
@@ -134,34 +134,32 @@ def test_runs_closed_before_a_crash_are_left_as_they_are(
     with monkeypatch.context() as patch:
         patch.setattr(RunWriter, "close", die)
         with raises(KeyboardInterrupt):
-            run_launch(launch, quiet)
-    closed = launch.out / "no_sharing" / "seed-000" / "summary.json"
+            run_sweep(sweep, quiet)
+    closed = sweep.out / "no_sharing" / "seed-000" / "summary.json"
     before = closed.stat().st_mtime_ns
-    run_launch(replace(launch, resume=True), quiet)
+    run_sweep(replace(sweep, resume=True), quiet)
     assert closed.stat().st_mtime_ns == before
-    assert records_in(launch.out) == whole
+    assert records_in(sweep.out) == whole
 
 
-def test_a_finished_launch_has_nothing_left_to_do(tmp_path: Path) -> None:
-    launch = a_launch(tmp_path)
-    folders = run_launch(launch, quiet)
+def test_a_finished_sweep_has_nothing_left_to_do(tmp_path: Path) -> None:
+    sweep = a_sweep(tmp_path)
+    folders = run_sweep(sweep, quiet)
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     said: list[str] = []
-    assert run_launch(replace(launch, resume=True), kill_after(1), say=said.append) == folders
-    assert said == [
-        f"Nothing is left to do: every run of the launch in {tmp_path} has its summary."
-    ]
+    assert run_sweep(replace(sweep, resume=True), kill_after(1), say=said.append) == folders
+    assert said == [f"Nothing is left to do: every run of the sweep in {tmp_path} has its summary."]
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
 def test_going_on_where_nothing_is_starts_from_the_beginning(whole: Any, tmp_path: Path) -> None:
-    run_launch(a_launch(tmp_path / "new", resume=True), quiet)
+    run_sweep(a_sweep(tmp_path / "new", resume=True), quiet)
     assert records_in(tmp_path / "new") == whole
 
 
-def damage(launch: Launch, *rounds: int) -> None:
+def damage(sweep: Sweep, *rounds: int) -> None:
     for done in rounds:
-        (part,) = launch.out.glob(f"checkpoints/*/round-{done:06d}/part-1")
+        (part,) = sweep.out.glob(f"checkpoints/*/round-{done:06d}/part-1")
         part.write_bytes(part.read_bytes()[:-1])
 
 
@@ -172,73 +170,73 @@ def damage(launch: Launch, *rounds: int) -> None:
         ((30, 20), "No checkpoint before it is whole: starting from the beginning."),
     ],
 )
-def test_a_launch_goes_on_in_spite_of_damage(
+def test_a_sweep_goes_on_in_spite_of_damage(
     damaged: tuple[int, ...], said: str, whole: Any, tmp_path: Path
 ) -> None:
-    launch = a_launch(tmp_path / "crashed")
+    sweep = a_sweep(tmp_path / "crashed")
     with raises(KeyboardInterrupt):
-        run_launch(launch, kill_after(4))
-    damage(launch, *damaged)
+        run_sweep(sweep, kill_after(4))
+    damage(sweep, *damaged)
     heard: list[str] = []
-    run_launch(replace(launch, resume=True), quiet, say=heard.append)
+    run_sweep(replace(sweep, resume=True), quiet, say=heard.append)
     assert said in heard
-    assert records_in(launch.out) == whole
+    assert records_in(sweep.out) == whole
 
 
 def test_checkpoints_left_by_runs_that_were_removed_are_not_used(tmp_path: Path) -> None:
-    launch = a_launch(tmp_path, methods=a_launch(tmp_path).methods[:1])
+    sweep = a_sweep(tmp_path, methods=a_sweep(tmp_path).methods[:1])
     with raises(KeyboardInterrupt):
-        run_launch(launch, kill_after(4))
+        run_sweep(sweep, kill_after(4))
     for path in sorted((tmp_path / "no_sharing").rglob("*"), reverse=True):
         path.rmdir() if path.is_dir() else path.unlink()
     (tmp_path / "no_sharing").rmdir()
     with raises(KeyboardInterrupt):
-        run_launch(launch, kill_after(2))
+        run_sweep(sweep, kill_after(2))
     said: list[str] = []
-    run_launch(replace(launch, resume=True), quiet, say=said.append)
-    assert said == ["Going on after round 10."]
+    run_sweep(replace(sweep, resume=True), quiet, say=said.append)
+    assert said == ["Resuming after round 10."]
 
 
 def test_checkpoints_come_by_the_clock_unless_rounds_are_given(
     tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     for seconds, expected in ((0.0, {"round-000030", "round-000020"}), (1e6, set())):
-        monkeypatch.setattr(_recording, "SECONDS_BETWEEN", seconds)
+        monkeypatch.setattr(_running, "SECONDS_BETWEEN", seconds)
         out = tmp_path / str(seconds)
         with raises(KeyboardInterrupt):
-            run_launch(a_launch(out, checkpoint_every=None), kill_after(4))
+            run_sweep(a_sweep(out, checkpoint_every=None), kill_after(4))
         assert {path.name for path in out.glob("checkpoints/*/*")} == expected
 
 
 def test_going_on_elsewhere_is_said(tmp_path: Path) -> None:
-    launch = a_launch(tmp_path, methods=a_launch(tmp_path).methods[:1])
+    sweep = a_sweep(tmp_path, methods=a_sweep(tmp_path).methods[:1])
     with raises(KeyboardInterrupt):
-        run_launch(launch, kill_after(2))
+        run_sweep(sweep, kill_after(2))
     path = tmp_path / "no_sharing" / "seed-001" / "environment.json"
     path.write_text(json.dumps(json.loads(path.read_text()) | {"n_threads": 64}))
     said: list[str] = []
-    run_launch(replace(launch, resume=True), quiet, say=said.append)
+    run_sweep(replace(sweep, resume=True), quiet, say=said.append)
     assert said[-1].startswith("The end may differ in the last bits from that of a run never")
     assert said[-1].endswith("stopped: n_threads 1 (was 64).")
 
 
-def test_other_settings_stop_the_launch_before_anything_is_touched(tmp_path: Path) -> None:
-    launch = a_launch(tmp_path)
+def test_other_settings_stop_the_sweep_before_anything_is_touched(tmp_path: Path) -> None:
+    sweep = a_sweep(tmp_path)
     with raises(KeyboardInterrupt):
-        run_launch(launch, kill_after(2))
+        run_sweep(sweep, kill_after(2))
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
-    others = replace(launch, experiment=toy("two_pairs", batch_size=5), resume=True)
+    others = replace(sweep, experiment=toy("two_pairs", batch_size=5), resume=True)
     with raises(RecordError, match=r"Found `settings\.training\.batch_size = 5` for \d+"):
-        run_launch(others, quiet)
+        run_sweep(others, quiet)
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
-def test_more_seeds_can_join_a_launch_that_was_stopped(tmp_path: Path) -> None:
-    launch = a_launch(tmp_path)
+def test_more_seeds_can_join_a_sweep_that_was_stopped(tmp_path: Path) -> None:
+    sweep = a_sweep(tmp_path)
     with raises(KeyboardInterrupt):
-        run_launch(launch, kill_after(2))
-    run_launch(a_launch(tmp_path, first_seed=2), quiet)
-    run_launch(replace(launch, resume=True), quiet)
+        run_sweep(sweep, kill_after(2))
+    run_sweep(a_sweep(tmp_path, first_seed=2), quiet)
+    run_sweep(replace(sweep, resume=True), quiet)
     assert len(read_runs(tmp_path)) == 12
     assert not (tmp_path / "checkpoints").exists()
 
@@ -252,7 +250,7 @@ def test_more_seeds_can_join_a_launch_that_was_stopped(tmp_path: Path) -> None:
 )
 def test_checkpoints_fall_on_the_ends_of_blocks(every: int, message: str, tmp_path: Path) -> None:
     with raises(ValueError, match=message):
-        a_launch(tmp_path, checkpoint_every=every)
+        a_sweep(tmp_path, checkpoint_every=every)
 
 
 @mark.parametrize("minutes", [0.0, -1.0])

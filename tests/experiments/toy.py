@@ -10,19 +10,18 @@ from pytest import MonkeyPatch
 from torch import nn
 
 from allotment.data import DATASETS, Array, ArraySpec
-from allotment.paper import EXPERIMENTS
-from allotment.experiments import Experiment, TaskChoice
-from allotment.paper.networks import Allocate
+from allotment.experiments import Allocate, Experiment, TaskChoice
 from allotment.modules import MultiTaskNetwork
+from allotment.paper import EXPERIMENTS
 from allotment.tasks import Task
 from tests.paper.suites.made_up import drawings, grey_images, photographs
 
 # Recording a step of a deep network takes ten times as long as these few rounds.
-OMNIGLOT = {"batch_size": 2, "evaluate_every": 10, "capture": False}
+OMNIGLOT = {"batch_size": 2, "evaluate_every": 10, "trace": False}
 LARGE = {
     "omniglot": OMNIGLOT,
     "omniglot_tuned": OMNIGLOT,
-    "clusters": {"batch_size": 2, "capture": False},
+    "clusters": {"batch_size": 2, "trace": False},
 }
 ONE_IN = 10  # of the tasks of a large experiment
 SIZE = 12  # of Omniglot's drawings; one of the published 105 x 105 takes a second to train on
@@ -31,16 +30,17 @@ SIZE = 12  # of Omniglot's drawings; one of the published 105 x 105 takes a seco
 def toy(name: str, rounds: int = 3, **training: Any) -> Experiment:
     """A declared experiment that is over after a few rounds; a large one has fewer tasks too."""
     experiment = EXPERIMENTS[name]
-    settings = replace(experiment.training, rounds=rounds, **LARGE.get(name, {}) | training)
+    settings = experiment.training.changed(rounds=rounds, **LARGE.get(name, {}) | training)
     changed = replace(experiment, training=settings, n_runs=2)
     if name not in LARGE:
         return changed
 
     def some_tasks(choice: TaskChoice) -> list[Task]:
-        return experiment.tasks(choice)[::ONE_IN]
+        return experiment.make_tasks(choice)[::ONE_IN]
 
     def network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
         full = experiment.network(allocate, outputs)
+        assert isinstance(full, MultiTaskNetwork)
         # The heads expect the 4 x 4 pixels that larger drawings end as.
         full.layers[-1] = nn.Sequential(nn.Upsample(size=(4, 4)), nn.Flatten())
         return full

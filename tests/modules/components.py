@@ -1,12 +1,20 @@
-"""Components for the tests: lists of every kind, for images ``[B, 4, 6, 6]`` and vectors."""
+"""Components for the tests: lists of every sort, for images ``[B, 4, 6, 6]`` and vectors."""
 
 from collections.abc import Callable, Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from allotment.paper.networks import ConvNormReLU, NormReLU, SameAvgPool2d, SameConv2d, SameMaxPool2d
+from allotment.modules import ModularLayer
+from allotment.paper.networks import (
+    ConvNormReLU,
+    NormReLU,
+    SameAvgPool2d,
+    SameConv2d,
+    SameMaxPool2d,
+)
 
 Components = Callable[[], list[nn.Module]]
 
@@ -14,14 +22,14 @@ Components = Callable[[], list[nn.Module]]
 class Normed(nn.Module):
     """A module that the stacker does not know: convolution, normalisation, a plain number."""
 
-    def __init__(self, slope: float = 0.1) -> None:
+    def __init__(self, derivative: float = 0.1) -> None:
         super().__init__()
         self.convolution = nn.Conv2d(4, 4, 3, padding=1)
         self.norm = nn.GroupNorm(2, 4)
-        self.slope = slope
+        self.derivative = derivative
 
     def forward(self, x: Tensor) -> Tensor:
-        y: Tensor = nn.functional.leaky_relu(self.norm(self.convolution(x)), self.slope)
+        y: Tensor = nn.functional.leaky_relu(self.norm(self.convolution(x)), self.derivative)
         return y
 
 
@@ -54,7 +62,7 @@ def conv(**options: Any) -> nn.Conv2d:
 
 
 def times(n: int, make: Callable[[], nn.Module]) -> Components:
-    """Returns a function that makes ``n`` components of one kind."""
+    """Returns a function that makes ``n`` components of one architecture."""
     return lambda: [make() for _ in range(n)]
 
 
@@ -77,8 +85,8 @@ def sharing_weights() -> list[nn.Module]:
     return [first, second, conv()]
 
 
-def of_mixed_kinds() -> list[nn.Module]:
-    """Returns kinds that take turns, so that grouping them changes their order."""
+def of_mixed_architectures() -> list[nn.Module]:
+    """Returns components that take turns, so that grouping them changes their order."""
     return [
         conv(),
         nn.MaxPool2d(3, 1, 1),
@@ -137,7 +145,7 @@ FOR_IMAGES: dict[str, Components] = {
     "without parameters": times(3, lambda: nn.MaxPool2d(3, 1, 1)),
     "identity": times(2, nn.Identity),
     "one number": times(3, Gain),
-    "mixed": of_mixed_kinds,
+    "mixed": of_mixed_architectures,
     "shared weights": sharing_weights,
 }
 
@@ -160,3 +168,10 @@ FOR_VECTORS: dict[str, Components] = {
 def plainly(components: Sequence[nn.Module], weights: Tensor, x: Tensor) -> Tensor:
     """Returns the weighted sum of the components' outputs, one component after another."""
     return torch.stack([w * c(x) for w, c in zip(weights, components, strict=True)]).sum(dim=0)
+
+
+def stacked(layer: ModularLayer) -> ModularLayer:
+    """Returns a copy of a layer in the form in which it trains fastest."""
+    copy = deepcopy(layer)
+    copy.stack_()
+    return copy

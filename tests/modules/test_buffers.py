@@ -16,7 +16,7 @@ def batch_normed() -> nn.Module:
 def test_components_with_batch_normalisation_keep_statistics_of_their_own() -> None:
     layer = ModularLayer([batch_normed() for _ in range(3)], SharedBottom(1, 3))
     x = torch.randn(5, 4, 6, 6)
-    layer(x, 0)
+    layer(x, task=0)
     for component in layer.components:
         assert isinstance(component, nn.Sequential)
         norm = component[1]
@@ -24,7 +24,7 @@ def test_components_with_batch_normalisation_keep_statistics_of_their_own() -> N
         mean = component[0](x).mean(dim=(0, 2, 3))
         assert norm.num_batches_tracked == 1
         assert_close(norm.running_mean, 0.1 * mean.detach())
-    layer.eval()(x, 0)
+    layer.eval()(x, task=0)
     assert all(m.num_batches_tracked == 1 for m in layer.modules() if isinstance(m, nn.BatchNorm2d))
 
 
@@ -35,7 +35,7 @@ def test_a_batch_leaves_no_trace_in_a_component_that_it_does_not_use(task: int |
     untouched = {name: value.clone() for name, value in components[1].state_dict().items()}
     x = torch.randn(50, 4) + 3
     for _ in range(2):  # the second finds what the first left
-        layer(x, task).sum().backward()
+        layer(x, task=task).sum().backward()
     assert int(components[0].num_batches_tracked or 0) == 2
     assert_close(components[0].running_mean, 0.19 * x.mean(dim=0))
     for name, value in components[1].state_dict().items():

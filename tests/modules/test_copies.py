@@ -9,8 +9,7 @@ from torch.testing import assert_close
 
 from allotment.allocation import Allocation, FixedMatrix, GumbelMatrix, SharedBottom
 from allotment.modules import ModularLayer, MultiTaskNetwork, Noise
-
-from tests.modules.components import FOR_IMAGES, FOR_VECTORS, Components, of_mixed_kinds
+from tests.modules.components import FOR_IMAGES, FOR_VECTORS, Components, of_mixed_architectures
 
 
 def on_images(components: Components, x: Tensor) -> MultiTaskNetwork:
@@ -46,7 +45,7 @@ def test_a_network_goes_through_a_copy_and_its_state(name: str) -> None:
     "allocation", [GumbelMatrix(2, 9), SharedBottom(2, 9), FixedMatrix(torch.ones(2, 9))], ids=str
 )
 def test_copies_share_nothing(allocation: Allocation) -> None:
-    network = MultiTaskNetwork(None, [ModularLayer(of_mixed_kinds(), allocation)])
+    network = MultiTaskNetwork(None, [ModularLayer(of_mixed_architectures(), allocation)])
     x = torch.randn(2, 4, 6, 6)
     before = deepcopy(network).eval()(x, 0)
     copy = deepcopy(network)

@@ -7,8 +7,16 @@ from pytest import mark, param, raises
 from torch import Tensor, nn
 
 from allotment.allocation import Allocation, FixedMatrix, GumbelMatrix, NoSharing, SharedBottom
-from allotment.modules import ModularLayer, MultiTaskNetwork, extract
-from allotment.paper.networks import clusters_network, digits_network, mnist_network, omniglot_network, pairs_network, transfer_network
+from allotment.modules import ModularLayer, MultiTaskModel, MultiTaskNetwork, extract
+from allotment.paper.networks import (
+    clusters_network,
+    digits_network,
+    mnist_network,
+    omniglot_network,
+    pairs_network,
+    transfer_network,
+)
+from tests.allocation.made_up import ByExample
 
 Allocate = Callable[[int], Allocation]
 
@@ -132,15 +140,36 @@ def test_it_goes_through_torch_export(allocate: Allocate) -> None:
         assert torch.equal(exported.module()(more), own(more))
 
 
-def test_gates_that_are_drawn_anew_are_refused() -> None:
-    network = a_network(lambda n: GumbelMatrix(N_TASKS, n, evaluation="sampled"))
-    with raises(ValueError, match=r"same in every evaluation. Found one that is drawn anew"):
-        extract(network, "a")
+DRAWN_ANEW = (
+    "`network` should have allocations that are the same in every evaluation. "
+    "Found GumbelMatrix, which is drawn anew each time."
+)
+BY_EXAMPLE = (
+    "`network` should have allocations that do not look at examples: only then does a task have a "
+    "part of its own. Found ByExample, whose weights differ from example to example."
+)
+
+
+@mark.parametrize(
+    ("allocate", "sentence"),
+    [
+        (lambda n: GumbelMatrix(N_TASKS, n, evaluation="sampled"), DRAWN_ANEW),
+        (lambda n: ByExample(N_TASKS, n, 6), BY_EXAMPLE),
+    ],
+)
+def test_tasks_without_a_part_of_their_own_are_refused(allocate: Allocate, sentence: str) -> None:
+    for network in (
+        a_network(allocate),
+        MultiTaskModel(nn.Sequential(*a_network(allocate).layers)),
+    ):
+        with raises(ValueError) as refusal:
+            extract(network, 0)
+        assert str(refusal.value) == sentence
 
 
 def test_what_is_no_network_or_no_task_is_named() -> None:
-    with raises(TypeError, match=r"should be a MultiTaskNetwork. Found .*Linear"):
-        extract(nn.Linear(2, 2), 0)  # type: ignore[arg-type]
+    with raises(ValueError, match=r"should hold at least one ModularLayer. Found none"):
+        extract(nn.Linear(2, 2), 0)
     with raises(ValueError, match=r"should be one of \['a', 'b', 'c'\]. Found 'd'"):
         extract(a_network(), "d")
     with raises(ValueError, match=r"should be in 0 to 2. Found 3"):

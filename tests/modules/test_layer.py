@@ -11,8 +11,7 @@ from torch.testing import assert_close
 
 from allotment.allocation import FixedMatrix, GumbelMatrix, SharedBottom
 from allotment.modules import ModularLayer
-
-from tests.modules.components import Gain, of_mixed_kinds
+from tests.modules.components import Gain, of_mixed_architectures, stacked
 
 OPEN, SHUT = 0.9, 0.1  # noise that opens or shuts a gate of probability one half
 
@@ -53,7 +52,9 @@ def logits_of(layer: ModularLayer) -> Tensor:
 
 def test_a_shut_component_gets_no_weight_gradient_yet_moves_its_logit() -> None:
     layer = linear_layer()
-    layer(torch.randn(5, 4), 0, noise=torch.tensor([OPEN, SHUT, OPEN])).square().sum().backward()
+    layer(
+        torch.randn(5, 4), task=0, noise=torch.tensor([OPEN, SHUT, OPEN])
+    ).square().sum().backward()
     assert (gradient(weight_of(layer, 1)) == 0).all()
     for position in (0, 2):
         assert (gradient(weight_of(layer, position)) != 0).any()
@@ -62,7 +63,9 @@ def test_a_shut_component_gets_no_weight_gradient_yet_moves_its_logit() -> None:
 
 def test_the_sole_open_component_learns_its_weights_while_only_the_others_logits_move() -> None:
     layer = linear_layer()
-    layer(torch.randn(5, 4), 0, noise=torch.tensor([SHUT, OPEN, SHUT])).square().sum().backward()
+    layer(
+        torch.randn(5, 4), task=0, noise=torch.tensor([SHUT, OPEN, SHUT])
+    ).square().sum().backward()
     assert (gradient(weight_of(layer, 1)) != 0).any()
     logits = gradient(logits_of(layer))[0]
     assert_close(logits[1], torch.zeros(2), rtol=0, atol=1e-7)
@@ -70,20 +73,20 @@ def test_the_sole_open_component_learns_its_weights_while_only_the_others_logits
 
 
 @mark.parametrize("task", [0, torch.tensor(0)], ids=["int", "tensor"])
-@mark.parametrize("is_packed", [False, True])
+@mark.parametrize("is_stacked", [False, True])
 @mark.parametrize("is_training", [True, False])
 def test_no_open_gate_gives_a_zero_output(
-    is_training: bool, is_packed: bool, task: int | Tensor
+    is_training: bool, is_stacked: bool, task: int | Tensor
 ) -> None:
     layer = ModularLayer([nn.Linear(4, 2) for _ in range(3)], GumbelMatrix(1, 3, p_init=0.2))
-    layer = (layer.packed() if is_packed else layer).train(is_training)
-    y = layer(torch.randn(5, 4), task, noise=torch.full((3,), SHUT))
+    layer = (stacked(layer) if is_stacked else layer).train(is_training)
+    y = layer(torch.randn(5, 4), task=task, noise=torch.full((3,), SHUT))
     assert_close(y.detach(), torch.zeros(5, 2), rtol=0, atol=0)
 
 
 def test_with_no_open_gate_logits_move_still() -> None:
     layer = linear_layer()
-    (layer(torch.randn(5, 4), 0, noise=torch.full((3,), SHUT)) - 1).square().sum().backward()
+    (layer(torch.randn(5, 4), task=0, noise=torch.full((3,), SHUT)) - 1).square().sum().backward()
     assert (gradient(logits_of(layer)) != 0).all()
     assert all((gradient(weight_of(layer, position)) == 0).all() for position in range(3))
 
@@ -91,18 +94,18 @@ def test_with_no_open_gate_logits_move_still() -> None:
 def test_training_without_noise_draws() -> None:
     layer = linear_layer()
     x = torch.randn(5, 4)
-    outputs = {tuple(layer(x, 0).flatten().tolist()) for _ in range(50)}
+    outputs = {tuple(layer(x, task=0).flatten().tolist()) for _ in range(50)}
     assert 1 < len(outputs) <= 2**3
-    assert layer.allocation.n_draws == 50
+    assert layer.allocation.n_batches == 50
 
 
 @mark.parametrize(
     "row", [[1, 0, 1, 0, 0, 1, 0, 0, 1], [0, 0, 0, 1, 0, 0, 0, 0, 0], [1] * 9], ids=str
 )
 def test_evaluation_calls_only_what_the_task_uses(row: list[int]) -> None:
-    layer = ModularLayer(of_mixed_kinds(), FixedMatrix(torch.tensor([row]))).eval()
+    layer = ModularLayer(of_mixed_architectures(), FixedMatrix(torch.tensor([row]))).eval()
     count = CountCalls(layer.components)
-    layer(torch.randn(2, 4, 6, 6), 0)
+    layer(torch.randn(2, 4, 6, 6), task=0)
     assert count.calls == row
 
 
@@ -110,9 +113,9 @@ def test_evaluation_of_learnt_gates_calls_only_those_that_are_likely() -> None:
     prior = [[0.9, 0.1, 0.6], [0.1, 0.2, 0.5]]
     layer = ModularLayer([nn.Linear(4, 2) for _ in range(3)], GumbelMatrix(2, 3, p_init=prior))
     count = CountCalls(layer.eval().components)
-    layer(torch.randn(2, 4), 0)
+    layer(torch.randn(2, 4), task=0)
     assert count.calls == [1, 0, 1]
-    layer(torch.randn(2, 4), 1)
+    layer(torch.randn(2, 4), task=1)
     assert count.calls == [1, 0, 2]
 
 
@@ -120,7 +123,7 @@ def test_sampled_evaluation_calls_only_what_was_drawn() -> None:
     allocation = GumbelMatrix(1, 3, evaluation="sampled")
     layer = ModularLayer([nn.Linear(4, 2) for _ in range(3)], allocation).eval()
     count = CountCalls(layer.components)
-    layer(torch.randn(2, 4), 0, noise=torch.tensor([OPEN, SHUT, OPEN]))
+    layer(torch.randn(2, 4), task=0, noise=torch.tensor([OPEN, SHUT, OPEN]))
     assert count.calls == [1, 0, 1]
 
 
@@ -151,7 +154,7 @@ def test_components_have_one_output_shape(
 ) -> None:
     layer = ModularLayer(components, SharedBottom(1, len(components))).train(is_training)
     with expectation:
-        layer(torch.randn(5, 4), 0)
+        layer(torch.randn(5, 4), task=0)
 
 
 @mark.parametrize(
@@ -190,27 +193,27 @@ def test_a_shared_parameter_gets_the_sum_of_its_components_gradients() -> None:
     second.weight = first.weight
     layer = ModularLayer([first, second, nn.Linear(4, 2)], SharedBottom(1, 3))
     x = torch.randn(5, 4)
-    layer(x, 0).sum().backward()
+    layer(x, task=0).sum().backward()
     alone = x.sum(dim=0).expand(2, 4)
     assert_close(first.weight.grad, 2 * alone)
     assert_close(weight_of(layer, 2).grad, alone)
     assert len(list(layer.parameters())) == 5  # three biases, two weights
 
 
-@mark.parametrize("n_same", [1, 2], ids=["alone", "beside a component of its kind"])
-def test_a_packed_layer_shares_what_the_layer_shares(n_same: int) -> None:
+@mark.parametrize("n_same", [1, 2], ids=["alone", "beside a component of its architecture"])
+def test_a_stacked_layer_shares_what_the_layer_shares(n_same: int) -> None:
     shared = nn.Linear(4, 2)
     components = [shared, shared, *(nn.Linear(4, 2) for _ in range(n_same - 1))]
     layer = ModularLayer(components, SharedBottom(1, n_same + 1))
     n_numbers = sum(parameter.numel() for parameter in layer.parameters())
-    assert sum(parameter.numel() for parameter in layer.packed().parameters()) == n_numbers
+    assert sum(parameter.numel() for parameter in stacked(layer).parameters()) == n_numbers
 
 
 @mark.parametrize(
     "components",
     [
-        param([nn.Linear(4, 4) for _ in range(3)], id="one kind"),
-        param([nn.Linear(4, 4), nn.Identity(), nn.Linear(4, 4)], id="two kinds"),
+        param([nn.Linear(4, 4) for _ in range(3)], id="one architecture"),
+        param([nn.Linear(4, 4), nn.Identity(), nn.Linear(4, 4)], id="two architectures"),
         param([Gain(), nn.Sequential(nn.Linear(4, 4)), Gain()], id="of one's own"),
         param([nn.BatchNorm1d(4), nn.BatchNorm1d(4)], id="with buffers"),
     ],
@@ -231,7 +234,7 @@ def test_a_component_may_be_frozen_later() -> None:
     layer = linear_layer()
     layer.components[1].requires_grad_(False)
     learnt = sum(p.numel() for p in layer.parameters() if p.requires_grad)
-    assert sum(p.numel() for p in layer.packed().parameters() if p.requires_grad) == learnt
+    assert sum(p.numel() for p in stacked(layer).parameters() if p.requires_grad) == learnt
 
 
 def test_a_component_may_be_replaced_later() -> None:
@@ -239,7 +242,7 @@ def test_a_component_may_be_replaced_later() -> None:
     layer.components[1] = nn.Identity()
     x = torch.randn(5, 4)
     expected = torch.stack([component(x) for component in layer.components]).sum(dim=0)
-    assert_close(layer(x, 0), expected)
+    assert_close(layer(x, task=0), expected)
 
 
 @mark.parametrize(

@@ -35,9 +35,9 @@ def test_a_pass_goes_through_stem_layers_and_the_tasks_head() -> None:
     x, gates = torch.randn(5, 6), torch.rand(5)
     for task, name in enumerate("ab"):
         first, middle, second = network.layers
-        y = middle(first(network.stem(x), task, noise=gates[:3]))
+        y = middle(first(network.stem(x), task=task, noise=gates[:3]))
         assert isinstance(network.heads, nn.ModuleList)
-        expected = network.heads[task](second(y, task, noise=gates[3:]))
+        expected = network.heads[task](second(y, task=task, noise=gates[3:]))
         assert_close(network(x, task, noise=Noise(gates)), expected)
         assert_close(network(x, name, noise=Noise(gates)), expected)
         assert_close(network(x, torch.tensor(task), noise=Noise(gates)), expected)
@@ -56,7 +56,7 @@ def test_without_heads_the_last_layer_is_the_output() -> None:
     network = MultiTaskNetwork(None, [linears(SharedBottom(2, 3), n_outputs=1)])
     x = torch.randn(5, 4)
     assert network.heads is None
-    assert_close(network(x, 0), network.layers[0](x, 0))
+    assert_close(network(x, 0), network.layers[0](x, task=0))
 
 
 @mark.parametrize(
@@ -228,7 +228,7 @@ def test_evaluation_drops_nothing() -> None:
     assert_close(dropping(0.5).eval()(x, 0, noise=Noise(None, torch.zeros(5, 4))), x)
 
 
-def test_gates_of_all_layers_stand_side_by_side() -> None:
+def test_gates_of_all_layers_stand_in_one_row() -> None:
     network = a_network()
     expected = torch.tensor([[0.9, 0.1, 0.8, 1.0, 0.0], [0.2, 0.7, 0.6, 1.0, 1.0]])
     assert network.layer_sizes == (3, 2)

@@ -9,7 +9,12 @@ from pytest import approx, mark, raises
 from torch import Tensor
 from torch.testing import assert_close
 
-from allotment.modules import budget_penalty, connection_penalty, disconnect_penalty, entropy_penalty
+from allotment.modules import (
+    budget_penalty,
+    connection_penalty,
+    disconnect_penalty,
+    entropy_penalty,
+)
 
 
 def gradient_of(charge: Tensor, probabilities: Tensor) -> Tensor:

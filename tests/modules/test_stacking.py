@@ -1,4 +1,4 @@
-"""Components of one kind as one batched operation: the same as one after another."""
+"""Components of one architecture as one batched operation: the same as one after another."""
 
 import warnings
 
@@ -9,8 +9,18 @@ from torch.testing import assert_close
 
 from allotment.allocation import GumbelMatrix
 from allotment.modules import ModularLayer
-
-from tests.modules.components import FOR_IMAGES, FOR_VECTORS, Components, GainedReLU, conv, plainly, times, with_one_activation, with_one_convolution
+from tests.modules.components import (
+    FOR_IMAGES,
+    FOR_VECTORS,
+    Components,
+    GainedReLU,
+    conv,
+    plainly,
+    stacked,
+    times,
+    with_one_activation,
+    with_one_convolution,
+)
 
 IMAGES, VECTORS = (5, 4, 6, 6), (5, 4)
 
@@ -57,7 +67,7 @@ def test_a_layer_equals_a_plain_loop_over_its_components(
     x = torch.randn(shape, requires_grad=True)
     weights = layer.allocation.weights(task, noise=noise)
     expected = plainly(list(layer.components), weights, x)
-    found = layer(x, task, noise=noise)
+    found = layer(x, task=task, noise=noise)
     assert_close(found, expected, rtol=1e-4, atol=1e-5)
     learnt = [x, *layer.parameters()]
     upstream = torch.randn_like(expected)
@@ -69,14 +79,14 @@ def test_a_layer_equals_a_plain_loop_over_its_components(
 
 
 @mark.parametrize(("components", "shape"), CASES)
-def test_a_packed_layer_equals_a_plain_loop_too(
+def test_a_stacked_layer_equals_a_plain_loop_too(
     components: Components, shape: tuple[int, ...]
 ) -> None:
     layer, noise = a_layer(components)
     x = torch.randn(shape)
     expected = plainly(list(layer.components), layer.allocation.weights(0, noise=noise), x)
     for task in (0, torch.tensor(0)):
-        assert_close(layer.packed()(x, task, noise=noise), expected, rtol=1e-4, atol=1e-5)
+        assert_close(stacked(layer)(x, task=task, noise=noise), expected, rtol=1e-4, atol=1e-5)
 
 
 @mark.parametrize(("components", "shape"), CASES)
@@ -86,8 +96,8 @@ def test_evaluation_equals_a_plain_loop_too(components: Components, shape: tuple
     layer = ModularLayer(made, GumbelMatrix(2, len(made), p_init=likely)).eval()
     x = torch.randn(shape)
     expected = plainly(list(layer.components), layer.allocation.weights(0), x)
-    assert_close(layer(x, 0), expected, rtol=1e-4, atol=1e-5)
-    assert_close(layer.packed()(x, 0), expected, rtol=1e-4, atol=1e-5)
+    assert_close(layer(x, task=0), expected, rtol=1e-4, atol=1e-5)
+    assert_close(stacked(layer)(x, task=0), expected, rtol=1e-4, atol=1e-5)
 
 
 def test_components_drop_out_independently() -> None:
@@ -98,7 +108,7 @@ def test_components_drop_out_independently() -> None:
     components = [nn.Sequential(nn.Dropout(0.5), linear) for linear in linears]
     layer = ModularLayer(components, GumbelMatrix(1, 2))
     # Weight 1/2 each and dropout's own factor 2: the two outcomes are the bits of the output.
-    y = layer(torch.ones(n, 1), 0, noise=torch.full((2,), 0.9)).round()
+    y = layer(torch.ones(n, 1), task=0, noise=torch.full((2,), 0.9)).round()
     both = (y == 6).float().mean().item()
     assert abs(both - 0.25) < 4 * (0.25 * 0.75 / n) ** 0.5
 
@@ -125,19 +135,19 @@ def test_components_that_look_at_values_are_evaluated_one_by_one() -> None:
     weights = layer.allocation.weights(1, noise=noise)
     with warns(UserWarning, match=r"^Components of class Doubling are .* slower: vmap") as told:
         for _ in range(2):  # found out and told, and remembered
-            assert_close(layer(x, 1, noise=noise), torch.einsum("c,cbo->bo", weights, outputs))
+            assert_close(layer(x, task=1, noise=noise), torch.einsum("c,cbo->bo", weights, outputs))
     assert len(told) == 1
 
 
 def test_a_mistake_in_alike_components_is_told_as_it_is() -> None:
     layer, noise = a_layer(times(2, Doubling))
     with raises(RuntimeError, match="mat1 and mat2 shapes cannot be multiplied"):
-        layer(torch.randn(5, 7), 1, noise=noise)
+        layer(torch.randn(5, 7), task=1, noise=noise)
 
 
 def test_whole_channels_are_dropped_without_a_warning() -> None:
     layer, noise = a_layer(times(3, lambda: nn.Sequential(nn.Dropout2d(0.5), conv())))
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        y = layer(torch.randn(IMAGES), 1, noise=noise)
+        y = layer(torch.randn(IMAGES), task=1, noise=noise)
     assert y.shape[0] == IMAGES[0]

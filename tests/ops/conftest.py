@@ -8,9 +8,9 @@ from pytest import MonkeyPatch, fixture, skip
 from torch import Tensor
 from torch.testing import assert_close
 
-from allotment.paper.networks import _same_padding
-from allotment._ops import _branches, _conv, _conv_runs, _mix, _norm, _pool
+from allotment._ops import _conv, _conv_runs, _mix, _norm, _pool
 from allotment.allocation import _gumbel
+from allotment.paper.networks import _same_padding
 from tests.ops.both_ways import DEVICE, INTERPRETED, TOLERANCES, BothWays, Operation, with_gradients
 
 
@@ -36,7 +36,7 @@ def choose(monkeypatch: MonkeyPatch) -> Callable[[bool], None]:
     monkeypatch.setattr(torch.backends.cudnn, "allow_tf32", False)
 
     def choice(fused: bool) -> None:
-        for module in (_branches, _mix, _norm, _pool):
+        for module in (_mix, _norm, _pool):
             monkeypatch.setattr(module, "can_fuse", lambda x: fused)
         monkeypatch.setattr(_gumbel, "can_draw", lambda logits: fused)
         for module in (_conv, _same_padding):

@@ -6,8 +6,7 @@ import torch
 from pytest import MonkeyPatch, mark, param
 from torch import Tensor
 
-from allotment._ops import plain_operations
-from allotment._ops import _available, _conv, can_convolve
+from allotment._ops import _available, _conv, can_convolve, plain_operations
 
 
 class OnGpu:

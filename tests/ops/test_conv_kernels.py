@@ -70,9 +70,9 @@ def test_a_second_derivative_is_refused(choose: Callable[[bool], None]) -> None:
     choose(True)
     x = torch.randn(2, 8, 5, 5, device=DEVICE, requires_grad=True)
     y = convolution(1)(x, torch.randn(3, 8, 3, 3, device=DEVICE))
-    (slope,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
+    (gradient,) = torch.autograd.grad(y.square().sum(), x, create_graph=True)
     with raises(RuntimeError, match="differentiate twice"):
-        slope.sum().backward()
+        gradient.sum().backward()
 
 
 @mark.parametrize("in_dims", [(0, 0), (0, None), (None, 0)])
@@ -114,7 +114,7 @@ def test_convolutions_with_kernels_of_each_images_own(
 
 @mark.parametrize("by", [1, 2, 3, 7, 105, 2809, 11025, 65_536, 2**30 + 1, 2**31 - 1])
 def test_division_is_a_product(by: int) -> None:
-    from allotment._ops._kernels._division import divisor
+    from allotment._ops._kernels._common import divisor
 
     same, factor, shift = divisor(by)
     assert same == by and -(2**31) <= factor < 2**31

@@ -8,8 +8,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.testing import assert_close
 
-from allotment._ops import plain_operations, side_by_side
-from allotment._ops import _conv_runs
+from allotment._ops import _conv_runs, on_streams, plain_operations
 from allotment.paper.networks._same_padding import same_convolution
 from tests.ops.both_ways import Operation, with_gradients
 
@@ -105,16 +104,6 @@ def test_derivatives_of_derivatives() -> None:
     assert torch.autograd.gradgradcheck(vmap(convolution((2, 2))), learnt)
 
 
-def test_images_and_gradients_keep_the_channels_last() -> None:
-    x = numbers(2, 3, 6, 7, CHANNELS).movedim(-1, 2).requires_grad_()
-    weight = numbers(2, 5, 3, 3, CHANNELS).movedim(-1, 2).requires_grad_()
-    y = vmap(convolution((1, 1)))(x, weight)
-    upstream = numbers(2, 3, 6, 7, 5).movedim(-1, 2)
-    slopes = torch.autograd.grad(y, (x, weight), upstream)
-    for tensor in (y, *slopes):
-        assert tensor.movedim(2, -1).is_contiguous()
-
-
 @fixture
 def divided(monkeypatch: MonkeyPatch) -> list[int]:
     """In how many convolutions each was divided."""
@@ -122,9 +111,9 @@ def divided(monkeypatch: MonkeyPatch) -> list[int]:
 
     def noting(calls: Any, shared: Any) -> Any:
         found.append(len(calls))
-        return side_by_side(calls, shared)
+        return on_streams(calls, shared)
 
-    monkeypatch.setattr(_conv_runs, "side_by_side", noting)
+    monkeypatch.setattr(_conv_runs, "on_streams", noting)
     return found
 
 

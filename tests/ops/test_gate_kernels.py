@@ -28,32 +28,32 @@ def noise_that_opens(gates: Sequence[int], n_components: int) -> Tensor:
     return noise
 
 
-def a_matrix(n_components: int, n_draws: int) -> GumbelMatrix:
+def a_matrix(n_components: int, n_batches: int) -> GumbelMatrix:
     matrix = GumbelMatrix(4, n_components, temperature=Annealing()).to(DEVICE)
     matrix.logits.data.normal_(std=0.3)
-    matrix.n_draws.fill_(n_draws)
+    matrix.n_batches.fill_(n_batches)
     return matrix
 
 
 @mark.parametrize("gates", GATES)
-@mark.parametrize("n_draws", [0, 50, 20_000])
-def test_gates(gates: list[int], n_draws: int, choose: Callable[[bool], None]) -> None:
-    matrix = a_matrix(5, n_draws)
+@mark.parametrize("n_batches", [0, 50, 20_000])
+def test_gates(gates: list[int], n_batches: int, choose: Callable[[bool], None]) -> None:
+    matrix = a_matrix(5, n_batches)
     noise, task = noise_that_opens(gates, 5).to(DEVICE), torch.tensor(2, device=DEVICE)
     upstream = torch.arange(1.0, 6.0, device=DEVICE)
     results = []
     for fused in (True, False):
         choose(fused)
         weights = matrix.weights(task, noise=noise)
-        slopes = torch.autograd.grad(weights @ upstream, matrix.logits)[0]
-        results.append((weights.detach(), slopes))
+        gradients = torch.autograd.grad(weights @ upstream, matrix.logits)[0]
+        results.append((weights.detach(), gradients))
     assert results[0][0].nonzero().flatten().tolist() == gates
     assert results[0][1][2].any()  # the task's logits learn, whatever is open
     for a, b in zip(*results, strict=True):
         assert_close(a, b, rtol=1e-5, atol=1e-7)
 
 
-class Drawing(torch.nn.Module):
+class Draw(torch.nn.Module):
     """An allocation's draw as a forward pass, the form that can be batched over runs."""
 
     def __init__(self, matrix: GumbelMatrix) -> None:
@@ -69,7 +69,7 @@ class Drawing(torch.nn.Module):
 def test_gates_over_runs(
     n_components: int, has_own_logits: bool, choose: Callable[[bool], None]
 ) -> None:
-    module = Drawing(a_matrix(n_components, 50))
+    module = Draw(a_matrix(n_components, 50))
     tasks = torch.tensor([0, 3, 0], device=DEVICE)
     noise = torch.rand(3, n_components, device=DEVICE)
     logits = torch.randn(*[3] * has_own_logits, 4, n_components, 2, device=DEVICE)

@@ -8,9 +8,9 @@ from pytest import mark, param
 from torch import Tensor
 from torch.func import vmap
 
-from allotment.paper.networks import SameAvgPool2d, SameMaxPool2d
-from allotment._ops import for_branches, mix, norm_relu
+from allotment._ops import mix, norm_relu
 from allotment._ops._available import can_fuse
+from allotment.paper.networks import SameAvgPool2d, SameMaxPool2d
 from tests.ops.both_ways import DEVICE, BothWays, Operation, needs_kernels
 
 pytestmark = needs_kernels
@@ -73,8 +73,8 @@ def test_norm_relu_takes_rows_where_they_lie(
 def test_norm_relu_of_no_images(choose: Callable[[bool], None]) -> None:
     choose(True)
     x, *rows = [t.to(DEVICE).requires_grad_() for t in norm_arguments((0, 8, 4, 4), torch.float32)]
-    slopes = torch.autograd.grad(normed(x, *rows).sum(), rows)
-    assert all(torch.equal(slope, torch.zeros_like(slope)) for slope in slopes)
+    gradients = torch.autograd.grad(normed(x, *rows).sum(), rows)
+    assert all(torch.equal(found, torch.zeros_like(found)) for found in gradients)
 
 
 def test_small_and_large_images_have_kernels_of_their_own() -> None:
@@ -135,26 +135,6 @@ def test_mix_over_runs(
     in_dims = (0, *[0 if has_own_outputs else None] * n_groups)
     weights = torch.rand(3, n_groups * group_size)
     assert_same(vmap(mixed, in_dims=in_dims), [weights, *groups])
-
-
-def branched(n: int, *, n_used: int | None = None) -> Operation:
-    def operation(x: Tensor) -> Tensor:
-        branches = for_branches(x, n)[:n_used]
-        return torch.stack([branch * (2**i) for i, branch in enumerate(branches)])
-
-    return operation
-
-
-@mark.parametrize("n", [2, 3, 7, 8, 9])
-@mark.parametrize("size", [(1, 1), (9, 7), (40, 33)], ids=["one pixel", "odd", "several tiles"])
-def test_branches(n: int, size: tuple[int, int], dtype: torch.dtype, assert_same: BothWays) -> None:
-    assert_same(branched(n), [torch.randn(2, 6, *size).to(dtype)])
-    assert_same(vmap(branched(n), out_dims=1), [torch.randn(3, 2, 6, *size).to(dtype)])
-
-
-@mark.parametrize("n_used", [1, 2])
-def test_branches_that_lead_nowhere(n_used: int, assert_same: BothWays) -> None:
-    assert_same(branched(4, n_used=n_used), [torch.randn(2, 6, 5, 5)])
 
 
 @mark.parametrize("pool", [SameMaxPool2d, SameAvgPool2d])

@@ -77,7 +77,7 @@ def normed(x: Tensor, bias: Tensor, scale: Tensor, shift: Tensor) -> Tensor:
     return norm_relu(x, bias, scale, shift, 2, 1e-6)
 
 
-def test_norm_relu_has_the_right_slope() -> None:
+def test_norm_relu_has_the_right_gradient() -> None:
     x, parameters = randn(2, 4, 3, 2), randn(3, 4)
     assert gradcheck(normed, [t.requires_grad_() for t in (x, *parameters.unbind())])
 
@@ -124,7 +124,7 @@ def test_mix_gives_the_type_of_the_outputs() -> None:
     assert_close(y, torch.full_like(y, 0.75))
 
 
-def test_mix_has_the_right_slope() -> None:
+def test_mix_has_the_right_gradient() -> None:
     def operation(weights: Tensor, *groups: Tensor) -> Tensor:
         return mix(weights, groups)
 
@@ -144,7 +144,7 @@ def test_mix_over_runs_is_a_loop(in_dims: tuple[int | None, ...]) -> None:
 
 @mark.parametrize("largest", [True, False])
 @mark.parametrize(("stride", "padding", "size"), [(1, (1, 1), (4, 5)), (2, (0, 1), (2, 3))])
-def test_pools_have_the_right_slope_and_go_over_runs(
+def test_pools_have_the_right_gradient_and_go_over_runs(
     largest: bool, stride: int, padding: tuple[int, int], size: tuple[int, int]
 ) -> None:
     def operation(x: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""Computations side by side: one after another, but in the capture of a CUDA graph."""
+"""Independent computations: one after another, but in the capture of a CUDA graph."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,11 +11,9 @@ from torch import Tensor, nn
 from torch.func import vmap
 from torch.testing import assert_close
 
-from allotment.modules import ModularLayer, _layer
-from allotment.paper.networks import SameConv2d, SameMaxPool2d
+from allotment._ops import _conv_runs, _streams, cuda_streams, on_streams
 from allotment.allocation import SharedBottom
-from allotment._ops import _streams, cuda_streams, side_by_side
-from allotment._ops import _conv_runs
+from allotment.modules import ModularLayer
 
 
 def noting(calls: list[int], number: int, x: Tensor) -> Tensor:
@@ -28,26 +26,26 @@ def test_outside_of_a_capture_calls_are_made_in_their_order(n: int) -> None:
     made: list[int] = []
     x = torch.ones(3)
     calls: list[Callable[[], Tensor]] = [partial(noting, made, number, x) for number in range(n)]
-    results = side_by_side(calls, [x])
+    results = on_streams(calls, [x])
     assert made == list(range(n))
     assert [result.tolist() for result in results] == [[number] * 3 for number in range(n)]
 
 
 def test_calls_may_return_pairs() -> None:
     x = torch.ones(2)
-    assert side_by_side([lambda: (x, 2 * x)] * 2, [x])[1][1].tolist() == [2, 2]
+    assert on_streams([lambda: (x, 2 * x)] * 2, [x])[1][1].tolist() == [2, 2]
 
 
 def test_one_call_needs_no_stream() -> None:
     with cuda_streams():
-        assert side_by_side([lambda: torch.ones(1)], []) == [torch.ones(1)]
+        assert on_streams([lambda: torch.ones(1)], []) == [torch.ones(1)]
 
 
 def test_after_a_capture_that_failed_calls_are_made_in_order_again() -> None:
     with raises(KeyError), cuda_streams():
         raise KeyError
     made: list[int] = []
-    side_by_side([partial(noting, made, number, torch.ones(1)) for number in (1, 2)], [])
+    on_streams([partial(noting, made, number, torch.ones(1)) for number in (1, 2)], [])
     assert made == [1, 2]
 
 
@@ -56,11 +54,11 @@ def test_in_a_captured_graph_results_are_those_of_calls_in_order() -> None:
     x = torch.randn(64, 64, device="cuda")
 
     def nested(n: int) -> Tensor:
-        inner = side_by_side([partial(torch.matmul, x, x.T * i) for i in range(1, 4)], [x])
+        inner = on_streams([partial(torch.matmul, x, x.T * i) for i in range(1, 4)], [x])
         return n * torch.stack(inner).sum(dim=0)
 
     def outer() -> Tensor:
-        return torch.stack(side_by_side([partial(nested, n) for n in range(1, 5)], [x]))
+        return torch.stack(on_streams([partial(nested, n) for n in range(1, 5)], [x]))
 
     expected = outer()
     torch.cuda.synchronize()
@@ -86,7 +84,7 @@ class MadeUpStream:
 @fixture
 def streams(monkeypatch: MonkeyPatch) -> list[MadeUpStream]:
     """The streams that are current, each inside the one before."""
-    made = [MadeUpStream() for _ in range(_side_by_side.MOST_STREAMS)]
+    made = [MadeUpStream() for _ in range(_streams.MOST_STREAMS)]
     current = [MadeUpStream()]
 
     @contextmanager
@@ -95,14 +93,14 @@ def streams(monkeypatch: MonkeyPatch) -> list[MadeUpStream]:
         yield
         current.pop()
 
-    monkeypatch.setattr(_side_by_side, "_stream", made.__getitem__)
+    monkeypatch.setattr(_streams, "_stream", made.__getitem__)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda: current[-1])
     monkeypatch.setattr(torch.cuda, "stream", inside)
     return current
 
 
 def kept() -> set[int]:
-    return {tensor.data_ptr() for tensor in _side_by_side._read_elsewhere.get() or []}
+    return {tensor.data_ptr() for tensor in _streams._read_elsewhere.get() or []}
 
 
 def test_streams_wait_for_what_came_before_and_are_waited_for(streams: list[MadeUpStream]) -> None:
@@ -115,68 +113,65 @@ def test_streams_wait_for_what_came_before_and_are_waited_for(streams: list[Made
         return torch.ones(1)
 
     def branch() -> Tensor:
-        return leaf() + torch.stack(side_by_side([leaf] * 3, [])).sum()
+        return leaf() + torch.stack(on_streams([leaf] * 3, [])).sum()
 
     with cuda_streams():
-        results = side_by_side([branch] * 4, [x])
+        results = on_streams([branch] * 4, [x])
         assert {x.data_ptr(), *(result.data_ptr() for result in results)} <= kept()
     assert len(set(used)) == 4 * (1 + 3) and main not in used
     assert all(stream.seen[main] == 1 for stream in used)
     assert all(main.seen[stream] == stream.n_calls for stream in used)
 
 
-def streams_left(n_calls: int, undivided: list[int], n_free: int) -> list[int]:
-    """How many streams each call may divide among calls inside of it."""
+@mark.parametrize(
+    ("n_calls", "n_free", "left"),
+    [
+        (2, 28, [13, 13]),
+        (3, 28, [9, 8, 8]),
+        (3, 3, [0, 0, 0]),  # as many calls as streams
+        (3, 2, [0, 0, 0]),
+        (3, 0, [0, 0, 0]),
+        (1, 28, [28]),  # alone, it stays where it is
+    ],
+)
+def test_calls_divide_the_streams_among_calls_inside_of_them(
+    n_calls: int, n_free: int, left: list[int], streams: list[MadeUpStream]
+) -> None:
     found: list[int] = []
 
     def asking() -> Tensor:
-        found.append(len(_side_by_side._free.get()))
+        found.append(len(_streams._free.get()))
         return torch.ones(1)
 
-    token = _side_by_side._free.set(range(n_free))
-    with cuda_streams():
-        side_by_side([asking] * n_calls, [], undivided=undivided)
-    _side_by_side._free.reset(token)
-    return found
+    token = _streams._free.set(range(n_free))
+    try:
+        with cuda_streams():
+            on_streams([asking] * n_calls, [])
+    finally:
+        _streams._free.reset(token)
+    assert found == left
 
 
-@mark.parametrize(
-    ("n_calls", "undivided", "n_free", "left"),
-    [
-        (2, [1], 28, [26, 0]),
-        (2, [0], 28, [0, 26]),
-        (7, [1, 5, 6], 28, [6, 0, 5, 5, 5, 0, 0]),
-        (2, [0, 1], 28, [13, 13]),  # all alike: none leaves others more
-        (3, [2], 3, [0, 0, 0]),  # as many calls as streams
-        (3, [2], 2, [0, 0, 0]),
-        (3, [2], 0, [0, 0, 0]),
-    ],
-)
-def test_a_call_that_needs_no_more_than_one_stream_takes_no_more(
-    n_calls: int,
-    undivided: list[int],
-    n_free: int,
-    left: list[int],
+def test_in_a_capture_groups_of_components_have_streams_of_their_own(
     streams: list[MadeUpStream],
 ) -> None:
-    assert streams_left(n_calls, undivided, n_free) == left
+    found_on: list[MadeUpStream] = []
 
+    class Noting(nn.Linear):
+        def forward(self, x: Tensor) -> Tensor:
+            found_on.append(streams[-1])
+            return super().forward(x)
 
-def test_components_with_nothing_to_divide_leave_their_streams_to_others(
-    monkeypatch: MonkeyPatch,
-) -> None:
-    found: list[Any] = []
-
-    def noting(calls: Any, shared: Any, *, undivided: list[int]) -> Any:
-        found.append(undivided)
-        return side_by_side(calls, shared, undivided=undivided)
-
-    monkeypatch.setattr(_layer, "side_by_side", noting)
-    convolutions = nn.Sequential(SameConv2d(2, 2, 3), SameConv2d(2, 2, 3))
-    components = [SameMaxPool2d(), convolutions, nn.Identity(), SameConv2d(2, 2, 1)]
-    layer = ModularLayer(components, SharedBottom(1, 4))
-    layer(torch.randn(1, 2, 4, 4), 0)
-    assert found == [[0, 2]]
+    components = [Noting(4, 4), nn.ReLU(), Noting(4, 4, bias=False)]
+    layer, x = ModularLayer(components, SharedBottom(1, 3)), torch.randn(2, 4)
+    expected = layer(x, task=0)
+    assert found_on == [streams[-1]] * 2
+    found_on.clear()
+    with cuda_streams():
+        found = layer(x, task=0)
+        assert x.data_ptr() in kept()
+    assert len(set(found_on)) == 2 and streams[-1] not in found_on
+    assert_close(found, expected)
 
 
 def test_where_streams_are_too_few_calls_take_turns(streams: list[MadeUpStream]) -> None:
@@ -186,16 +181,16 @@ def test_where_streams_are_too_few_calls_take_turns(streams: list[MadeUpStream])
         used.append(streams[-1])
         return torch.ones(1)
 
-    n_calls = 2 * _side_by_side.MOST_STREAMS + 3
+    n_calls = 2 * _streams.MOST_STREAMS + 3
     with cuda_streams():
-        assert len(side_by_side([noting_stream] * n_calls, [])) == n_calls
+        assert len(on_streams([noting_stream] * n_calls, [])) == n_calls
     counts = [used.count(stream) for stream in set(used)]
-    assert len(counts) == _side_by_side.MOST_STREAMS and max(counts) - min(counts) == 1
+    assert len(counts) == _streams.MOST_STREAMS and max(counts) - min(counts) == 1
 
 
 @fixture
 def used(streams: list[MadeUpStream], monkeypatch: MonkeyPatch) -> list[MadeUpStream]:
-    """The streams that convolutions and their gradients were computed on."""
+    """The streams that convolutions were computed on."""
     found: list[MadeUpStream] = []
 
     def on_stream(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
@@ -204,7 +199,6 @@ def used(streams: list[MadeUpStream], monkeypatch: MonkeyPatch) -> list[MadeUpSt
 
     monkeypatch.setattr(_conv_runs, "_is_on_gpu", lambda x: True)
     monkeypatch.setattr(torch.nn.functional, "conv2d", partial(on_stream, torch.conv2d))
-    monkeypatch.setattr(_conv_runs, "_slope", partial(on_stream, _conv_runs._slope))
     return found
 
 
@@ -212,40 +206,14 @@ def convolved(x: Tensor, weight: Tensor) -> Tensor:
     return _conv_runs.many_channels(x, weight, None, (1, 1), (1, 1))
 
 
-def test_convolutions_of_runs_have_streams_in_both_passes(
+def test_convolutions_of_runs_have_streams_of_their_own(
     streams: list[MadeUpStream], used: list[MadeUpStream]
 ) -> None:
-    x = torch.randn(3, 2, 20, 5, 5, requires_grad=True)
-    weight = torch.randn(3, 4, 20, 3, 3, requires_grad=True)
+    x, weight = torch.randn(3, 2, 20, 5, 5), torch.randn(3, 4, 20, 3, 3)
     with cuda_streams():
-        y = vmap(convolved)(x, weight)
+        vmap(convolved)(x, weight)
         assert len(set(used)) == 3 and streams[-1] not in used
         assert {x.data_ptr(), weight.data_ptr()} <= kept()
-        in_capture = _side_by_side._read_elsewhere.get()
-    assert in_capture is not None
-    n_kept = len(in_capture)
-    used.clear()
-    upstream = torch.randn_like(y)
-    torch.autograd.grad(y, (x, weight), upstream)  # outside, as in autograd's own thread
-    assert len(set(used)) == 6 and streams[-1] not in used  # of images and kernels, each run's
-    later = {tensor.data_ptr() for tensor in in_capture[n_kept:]}
-    assert {x.data_ptr(), weight.data_ptr(), upstream.data_ptr()} <= later
-
-
-def test_gradients_of_a_lone_convolution_do_not_wait_for_each_other(
-    streams: list[MadeUpStream], used: list[MadeUpStream]
-) -> None:
-    x, weight = torch.randn(2, 20, 5, 5), torch.randn(4, 20, 3, 3)
-    leaves = (x.requires_grad_(), weight.requires_grad_())
-    expected = torch.autograd.grad(convolved(*leaves).sin().sum(), leaves)
-    used.clear()
-    with cuda_streams():
-        y = convolved(*leaves)
-        assert used == [streams[-1]]
-    used.clear()
-    found = torch.autograd.grad(y.sin().sum(), leaves)
-    assert len(set(used)) == 2 and streams[-1] not in used
-    assert_close(found, expected)
 
 
 def test_convolutions_of_the_batches_of_all_tasks_are_torchs_own(used: list[MadeUpStream]) -> None:

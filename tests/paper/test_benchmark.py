@@ -9,6 +9,7 @@ from pytest import CaptureFixture, MonkeyPatch, approx, mark
 from torch import nn
 from torch.testing import assert_close
 
+from allotment.modules import MultiTaskNetwork
 from allotment.paper import EXPERIMENTS
 from allotment.report import SpeedRecord, read_speed, speed_table
 from benchmarks import contestants, floor, scaling, speed
@@ -61,7 +62,7 @@ def test_plain_networks_of_images_compute_what_ours_do(
     ours = experiment.build_network(experiment.methods[-1], outputs, seed=0).eval()
     plain = reference(list(outputs.values()), 0.5).eval()
     assert shapes(plain) == shapes(ours)
-    assert ours.heads is not None
+    assert isinstance(ours, MultiTaskNetwork) and ours.heads is not None
     pairs: list[tuple[nn.Module, nn.Module]] = [(plain.stem, ours.stem), (plain.heads, ours.heads)]
     norms = [m for m in ours.layers if isinstance(m, nn.GroupNorm)]
     for layer, norm, our_layer, our_norm in zip(

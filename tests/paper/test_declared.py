@@ -1,13 +1,20 @@
 """What experiments train with, against the paper and its authors' code."""
 
+import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 from pytest import mark
 
+from allotment.allocation import GumbelMatrix
+from allotment.experiments import Experiment, using
 from allotment.paper import EXPERIMENTS
-from allotment.experiments import GumbelSettings
+from allotment.settings import Augmentation, Penalties
 
-# Rounds, batch, learning rate, rate of the logits, L2, largest norm, rounds between looks, border.
+REPOSITORY = Path(__file__).parents[2]
+
+# Rounds, batch, learning rate, that of allocations, L2, largest norm, rounds between checks, crop.
 TRAINING = {
     "transfer": (3_000, 64, 0.01, 0.01, 0.0, 1.0, None, 0),
     "two_pairs": (3_000, 64, 0.01, 0.01, 0.0, 1.0, None, 0),
@@ -20,30 +27,45 @@ TRAINING = {
 @mark.parametrize("name", TRAINING)
 def test_the_paper_s_experiments_train_with_its_settings(name: str) -> None:
     found = EXPERIMENTS[name].training
-    rate = found.logit_learning_rate or found.learning_rate
-    declared = (found.rounds, found.batch_size, found.learning_rate, rate, found.weight_decay)
-    assert (*declared, found.clip_norm, found.evaluate_every, found.crop) == TRAINING[name]
-    assert (found.schedule, found.decay, found.average) == ("alternating", "none", 0.0)
-    assert not any((found.shift, found.rotation, found.zoom, found.slant, found.bend))
+    how = found.optimization
+    rates = (how.learning_rate, how.allocation_learning_rate or how.learning_rate)
+    declared = (found.rounds, found.batch_size, *rates, how.weight_decay, how.clip_norm)
+    assert (*declared, found.evaluate_every, found.augmentation.crop) == TRAINING[name]
+    assert (found.schedule, how.lr_schedule, how.ema_decay) == ("alternating", "constant", 0.0)
+    assert replace(found.augmentation, crop=0) == Augmentation()
 
 
 @mark.parametrize(
-    ("name", "method", "p_init", "training"),
+    ("name", "method", "options", "training"),
     [
-        ("two_pairs", "gumbel", 0.5, {}),
-        ("mnist", "gumbel", 0.5, {}),
-        ("mnist", "gumbel_budget", 0.5, {"budget": 0.75}),
-        ("omniglot", "gumbel", 0.97, {}),
-        ("clusters", "gumbel_budget", 0.5, {"budget": 0.5}),
+        ("two_pairs", "gumbel", {}, {}),
+        ("mnist", "gumbel", {}, {}),
+        ("mnist", "gumbel_budget", {}, {"budget": 0.75}),
+        ("omniglot", "gumbel", {"p_init": 0.97}, {}),
+        ("clusters", "gumbel_budget", {}, {"budget": 0.5}),
     ],
 )
 def test_learnt_methods_begin_and_are_limited_as_in_the_paper(
-    name: str, method: str, p_init: float, training: dict[str, Any]
+    name: str, method: str, options: dict[str, Any], training: dict[str, Any]
 ) -> None:
     declared = EXPERIMENTS[name].method(method)
-    assert declared.allocation == GumbelSettings(p_init=p_init)
+    assert declared.allocation == using(GumbelMatrix, **options)
     assert declared.training == training
-    settings = declared.settings(EXPERIMENTS[name].training)
-    assert settings.budget == training.get("budget")
-    assert settings.budget_weight == 1.0
-    assert settings.budget_scope == "task"
+    penalties = declared.settings(EXPERIMENTS[name].training).penalties
+    assert penalties == Penalties(budget=training.get("budget"))
+
+
+def test_gates_are_as_likely_open_as_shut_at_first_unless_declared() -> None:
+    assert using(GumbelMatrix)(2, 3).probabilities().unique().tolist() == [0.5]
+
+
+@mark.parametrize("experiment", EXPERIMENTS.values(), ids=lambda experiment: experiment.name)
+def test_kept_results_are_of_declared_methods(experiment: Experiment) -> None:
+    kept = (REPOSITORY / "results" / experiment.name).glob("*.json")
+    headers = [json.loads(path.read_text())["header"] for path in kept]
+    assert headers
+    for header in headers:
+        assert header["condition"] in experiment.data.conditions
+        method = experiment.method(header["method"])
+        restored = method.allocation.as_recorded(header["settings"]["allocation"])
+        assert restored(4, 4).is_learnt == method.is_learnt

@@ -1,19 +1,23 @@
+import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from pytest import MonkeyPatch, mark, raises
+from safetensors.torch import save_file
 
 import allotment as al
-from allotment.experiments import Experiment, Launch, TaskChoice, overridden, run_launch
-from allotment.records import RecordError, read_run
+from allotment.experiments import Experiment, Sweep, TaskChoice, overridden, run_sweep
+from allotment.paper import EXPERIMENTS
+from allotment.records import RecordError, read_run, read_weights
 from tests.experiments.toy import make_small_mnist, toy
 
 
 def run_one(experiment: Experiment, method: str, out: Path, data: Path | None = None) -> Path:
     """Trains the run with seed 3 and returns its folder."""
-    launch = Launch(
+    sweep = Sweep(
         experiment=experiment,
         methods=(experiment.method(method),),
         out=out,
@@ -21,7 +25,7 @@ def run_one(experiment: Experiment, method: str, out: Path, data: Path | None = 
         first_seed=3,
         data_folder=data,
     )
-    (folder,) = run_launch(launch, lambda cohort, progress: None)
+    (folder,) = run_sweep(sweep)
     return folder
 
 
@@ -32,7 +36,7 @@ def test_a_loaded_network_has_the_recorded_gates(tmp_path: Path) -> None:
     np.testing.assert_array_equal(network.matrix().numpy(), outcome.matrix)
     found = network.probabilities().detach().numpy()
     np.testing.assert_allclose(found, outcome.probabilities, atol=1e-6)
-    assert int(network.get_buffer("layers.0.allocation.n_draws")) == 20 * 4
+    assert int(network.get_buffer("layers.0.allocation.n_batches")) == 20 * 4
 
 
 @mark.parametrize(
@@ -51,7 +55,7 @@ def test_a_loaded_network_has_the_recorded_test_results(
     folder = run_one(experiment, method, tmp_path / "runs", data)
     network, outcome = al.load(str(folder)), read_run(folder).outcome
     assert outcome.test is not None and outcome.test.accuracies is not None
-    for index, task in enumerate(experiment.tasks(TaskChoice("", 3, data))):
+    for index, task in enumerate(experiment.make_tasks(TaskChoice("", 3, data))):
         x, y = task.test.examples()
         with torch.no_grad():
             logits = network(x, task.name)
@@ -66,6 +70,44 @@ def test_settings_from_the_command_line_come_back_too(tmp_path: Path) -> None:
     network = al.load(run_one(experiment, "shared_bottom", tmp_path))
     weights = network.modular_layers[0].allocation.weights(0)
     assert torch.equal(weights, torch.ones(4))
+
+
+def test_options_that_weights_do_not_hold_come_back_from_the_record(tmp_path: Path) -> None:
+    changed = overridden(toy("two_pairs"), ["allocation.evaluation=sampled"])
+    network = al.load(run_one(changed, "gumbel", tmp_path))
+    assert not network.modular_layers[0].allocation.same_in_evaluation
+
+
+def test_a_run_of_version_0_1_is_loaded(tmp_path: Path) -> None:
+    folder = run_one(toy("two_pairs"), "gumbel", tmp_path)
+    settings = json.loads((folder / "settings.json").read_text())
+    settings["settings"]["allocation"] = {"kind": "Gumbel", "p_init": 0.5}
+    (folder / "settings.json").write_text(json.dumps(settings))
+    weights = read_weights(folder)
+    weights["layers.0.allocation.n_draws"] = weights.pop("layers.0.allocation.n_batches")
+    save_file(weights, folder / "weights.safetensors")
+    assert int(al.load(folder).get_buffer("layers.0.allocation.n_batches")) == 3 * 4
+
+
+def test_a_run_of_an_experiment_nobody_declared_says_how_to_load_it(tmp_path: Path) -> None:
+    mine = replace(toy("two_pairs"), name="mine")
+    folder = run_one(mine, "gumbel", tmp_path)
+    with raises(ValueError, match=r"with `experiment=`.* or with `network=`.* Found a run of 'mine'"):
+        al.load(folder)
+    expected = al.load(folder, experiment=mine)
+    blank = mine.build_network(mine.method("gumbel"), dict.fromkeys(expected.task_names, 1), seed=9)
+    found = al.load(folder, network=blank)
+    assert found is blank and not found.training
+    for name, value in expected.state_dict().items():
+        assert torch.equal(found.state_dict()[name], value), name
+
+
+def test_another_network_is_refused(tmp_path: Path) -> None:
+    folder = run_one(toy("two_pairs"), "gumbel", tmp_path)
+    digits = EXPERIMENTS["digits"]
+    other = digits.build_network(digits.methods[0], dict.fromkeys("abcd", 10), seed=0)
+    with raises(ValueError, match=r"should have the architecture of the one that was trained"):
+        al.load(folder, network=other)
 
 
 def test_a_run_that_did_not_reach_its_end_is_not_loaded(tmp_path: Path) -> None:

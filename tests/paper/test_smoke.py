@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 from pytest import MonkeyPatch, mark
 
+from allotment.experiments import Sweep, run_sweep
 from allotment.paper import EXPERIMENTS
-from allotment.experiments import Launch, run_launch
 from allotment.records import read_run
 from tests.experiments.toy import make_small_data, toy
 
@@ -18,15 +18,15 @@ def test_every_method_of_every_experiment_leaves_a_complete_record(
     name: str, method: str, tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     experiment = toy(name)
-    launch = Launch(
+    sweep = Sweep(
         experiment=experiment,
         methods=(experiment.method(method),),
         out=tmp_path / "runs",
         n_runs=2,
-        data_folder=make_small_data(tmp_path / "data", monkeypatch, *experiment.data),
+        data_folder=make_small_data(tmp_path / "data", monkeypatch, *experiment.data.sets),
     )
-    folders = run_launch(launch, lambda cohort, progress: None)
-    assert len(folders) == 2 * len(experiment.conditions)
+    folders = run_sweep(sweep)
+    assert len(folders) == 2 * len(experiment.data.conditions)
     for folder in folders:
         record = read_run(folder)
         n_tasks, n_components = len(record.header.task_names), sum(record.header.layer_sizes)
@@ -34,15 +34,16 @@ def test_every_method_of_every_experiment_leaves_a_complete_record(
         assert record.outcome.rounds == 3
         assert record.outcome.matrix.shape == (n_tasks, n_components)
         assert len(record.header.component_names) == n_components
-        assert experiment.shown_task in ("", *record.header.task_names)
+        assert experiment.report.shown_task in ("", *record.header.task_names)
         assert np.isfinite(record.losses).all()
-        assert (record.outcome.test is not None) == (experiment.measure == "accuracy")
+        is_tested = record.outcome.test is not None
+        assert record.header.measure == ("accuracy" if is_tested else "loss")
 
 
 @mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_expects_a_row_for_each_method_and_condition(name: str) -> None:
     experiment = EXPERIMENTS[name]
     rows = {(row.condition, row.method) for row in experiment.expectation().rows}
-    assert rows == {(c, m.name) for c in experiment.conditions for m in experiment.methods}
+    assert rows == {(c, m.name) for c in experiment.data.conditions for m in experiment.methods}
     for method in experiment.methods:
-        assert set(method.paper) <= set(experiment.conditions), method.name
+        assert set(method.paper) <= set(experiment.data.conditions), method.name

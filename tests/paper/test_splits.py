@@ -7,13 +7,13 @@ import torch
 from pytest import MonkeyPatch, mark, raises
 
 from allotment.cli._parser import make_parser
-from allotment.cli._run import make_launch
+from allotment.cli._run import make_sweep
+from allotment.experiments import Sweep, TaskChoice, run_groups
 from allotment.paper import EXPERIMENTS
-from allotment.experiments import Launch, TaskChoice, cohorts
 from tests.experiments.toy import make_small_data, toy
 
 OMNIGLOT = EXPERIMENTS["omniglot"]
-CLEAN, PUBLISHED = OMNIGLOT.conditions
+CLEAN, PUBLISHED = OMNIGLOT.data.conditions
 
 
 @mark.parametrize(
@@ -29,10 +29,10 @@ CLEAN, PUBLISHED = OMNIGLOT.conditions
 def test_the_first_split_is_run_unless_others_are_named(
     names: tuple[str, ...], conditions: tuple[str, ...]
 ) -> None:
-    assert OMNIGLOT.on_splits(names).conditions == conditions
+    assert OMNIGLOT.on_splits(names).data.conditions == conditions
     options = [part for name in names for part in ("--split", name)]
-    launch = make_launch(_parsed("run", "omniglot", *options))
-    assert launch.experiment.conditions == conditions
+    sweep = make_sweep(_parsed("run", "omniglot", *options))
+    assert sweep.experiment.data.conditions == conditions
 
 
 def _parsed(*arguments: str) -> Namespace:
@@ -61,9 +61,9 @@ def test_the_published_split_is_called_leaking_wherever_it_appears() -> None:
 
 
 def test_each_condition_trains_on_its_own_split(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
-    data = make_small_data(tmp_path / "data", monkeypatch, *OMNIGLOT.data)
-    for condition, split in OMNIGLOT.splits.items():
-        sanskrit = OMNIGLOT.tasks(TaskChoice(condition, 0, data))[7]
+    data = make_small_data(tmp_path / "data", monkeypatch, *OMNIGLOT.data.sets)
+    for condition, split in OMNIGLOT.data.splits.items():
+        sanskrit = OMNIGLOT.make_tasks(TaskChoice(condition, 0, data))[7]
         n_copies = 2 if split == "published" else 1
         assert sanskrit.name == "Sanskrit"
         assert len(sanskrit.train) == n_copies * 2 * 2  # two of four drawings of two characters
@@ -72,15 +72,15 @@ def test_each_condition_trains_on_its_own_split(tmp_path: Path, monkeypatch: Mon
 def test_runs_are_recorded_under_the_name_of_their_split(
     tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
-    data = make_small_data(tmp_path / "data", monkeypatch, *OMNIGLOT.data)
+    data = make_small_data(tmp_path / "data", monkeypatch, *OMNIGLOT.data.sets)
     experiment = toy("omniglot").on_splits(("published",))
-    launch = Launch(
+    sweep = Sweep(
         experiment=experiment,
         methods=experiment.methods[1:],
         out=tmp_path,
         n_runs=1,
         data_folder=data,
     )
-    (cohort,) = cohorts(launch)
-    assert cohort.headers[0].condition == PUBLISHED
-    assert torch.equal(cohort.runs[0].network.probabilities()[0, :1], torch.tensor([0.97]))
+    (group,) = run_groups(sweep)
+    assert group.headers[0].condition == PUBLISHED
+    assert torch.equal(group.runs[0].network.probabilities()[0, :1], torch.tensor([0.97]))

@@ -3,19 +3,29 @@
 import re
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, asdict, fields
 from typing import Any
 
 import numpy as np
 from pytest import mark, raises
 
-from allotment.settings import TrainingSettings
+from allotment.settings import (
+    GROUPS,
+    Augmentation,
+    Execution,
+    Optimization,
+    Penalties,
+    TrainingSettings,
+    from_record,
+    group_of,
+    setting_names,
+)
 
 NAN = float("nan")
 
 
 def with_setting(name: str, value: Any) -> TrainingSettings:
-    return TrainingSettings(**{name: value})
+    return TrainingSettings().changed(**{name: value})
 
 
 def refused(message: str) -> AbstractContextManager[object]:
@@ -49,9 +59,9 @@ BUDGET = r"`budget` should be in \(0, 1\]\. Found `budget = "
         ("learning_rate", 0.0, above_zero("learning_rate", "0.0")),
         ("learning_rate", 1e-9, does_not_raise()),
         ("learning_rate", NAN, above_zero("learning_rate", "nan")),
-        ("logit_learning_rate", 0.0, above_zero("logit_learning_rate", "0.0")),
-        ("logit_learning_rate", 1e-9, does_not_raise()),
-        ("logit_learning_rate", None, does_not_raise()),
+        ("allocation_learning_rate", 0.0, above_zero("allocation_learning_rate", "0.0")),
+        ("allocation_learning_rate", 1e-9, does_not_raise()),
+        ("allocation_learning_rate", None, does_not_raise()),
         ("clip_norm", 0.0, above_zero("clip_norm", "0.0")),
         ("clip_norm", 1e-9, does_not_raise()),
         ("clip_norm", None, does_not_raise()),
@@ -75,25 +85,35 @@ BUDGET = r"`budget` should be in \(0, 1\]\. Found `budget = "
             "together",
             refused(r"`schedule` should be one of 'alternating', 'joint'\. Found .* = 'together'`"),
         ),
-        ("precision", "float32", does_not_raise()),
-        ("precision", "tf32", does_not_raise()),
-        ("precision", "bfloat16", does_not_raise()),
+        ("mixed_precision", "off", does_not_raise()),
+        ("mixed_precision", "tf32", does_not_raise()),
+        ("mixed_precision", "bfloat16", does_not_raise()),
         (
-            "precision",
+            "mixed_precision",
             "float16",
             refused(
-                r"`precision` should be one of 'float32', 'tf32', 'bfloat16'\. "
-                r"Found `precision = 'float16'`\. Did you mean 'bfloat16' or 'float32'?"
+                r"`mixed_precision` should be one of 'off', 'tf32', 'bfloat16'\. "
+                r"Found `mixed_precision = 'float16'`\. Did you mean 'bfloat16'?"
             ),
         ),
+        ("lr_schedule", "cosine", does_not_raise()),
+        ("lr_schedule", lambda optimizer: None, does_not_raise()),
+        (
+            "lr_schedule",
+            "linear",
+            refused(r"`lr_schedule` should be one of 'constant', 'cosine'\. Found .* = 'linear'`"),
+        ),
+        ("ema_decay", 0.0, does_not_raise()),
+        ("ema_decay", 0.999, does_not_raise()),
+        ("ema_decay", 1.0, refused(r"`ema_decay` should be in \[0, 1\)\. Found .* = 1.0`")),
         ("crop", -1, at_least("crop", "0", "-1")),
         ("crop", 4, does_not_raise()),
         ("shift", -0.1, at_least("shift", "0", "-0.1")),
         ("shift", 0.5, does_not_raise()),
         ("rotation", -0.1, at_least("rotation", "0", "-0.1")),
         ("rotation", 90.0, does_not_raise()),
-        ("slant", -0.1, at_least("slant", "0", "-0.1")),
-        ("bend", -0.1, at_least("bend", "0", "-0.1")),
+        ("shear", -0.1, at_least("shear", "0", "-0.1")),
+        ("elastic", -0.1, at_least("elastic", "0", "-0.1")),
         ("zoom", -0.1, at_least("zoom", "0", "-0.1")),
         ("zoom", NAN, at_least("zoom", "0", "nan")),
         ("zoom", 0.99, does_not_raise()),
@@ -131,7 +151,7 @@ def of_kind(name: str, kind: str, found: str) -> AbstractContextManager[object]:
         ("learning_rate", "0.1", of_kind("learning_rate", "a number", "'0.1'")),
         ("evaluate_every", 10.0, of_kind("evaluate_every", "a whole number or None", "10.0")),
         ("budget", [0.5], of_kind("budget", "a number or None", "[0.5]")),
-        ("capture", 1, of_kind("capture", "True or False", "1")),
+        ("trace", 1, of_kind("trace", "True or False", "1")),
         ("schedule", None, of_kind("schedule", "a text", "None")),
     ],
 )
@@ -158,5 +178,102 @@ def test_weights_are_not_negative(name: str) -> None:
 
 
 def test_settings_stay_as_they_are() -> None:
-    with raises(FrozenInstanceError):
-        TrainingSettings().rounds = 5  # type: ignore[misc]
+    settings = TrainingSettings()
+    for value in (settings, *(getattr(settings, name) for name, _ in GROUPS)):
+        with raises(FrozenInstanceError):
+            setattr(value, fields(value)[0].name, 5)
+
+
+def test_a_change_goes_to_the_group_of_its_name_and_leaves_the_rest() -> None:
+    settings = TrainingSettings(optimization=Optimization(clip_norm=1.0))
+    changed = settings.changed(rounds=20, learning_rate=0.01, budget=0.5, crop=2, trace=False)
+    assert changed == TrainingSettings(
+        rounds=20,
+        optimization=Optimization(clip_norm=1.0, learning_rate=0.01),
+        penalties=Penalties(budget=0.5),
+        augmentation=Augmentation(crop=2),
+        execution=Execution(trace=False),
+    )
+    assert settings.rounds == 1_000 and settings.penalties.budget is None
+
+
+def test_a_change_may_be_a_group_and_fields_of_it() -> None:
+    changed = TrainingSettings().changed(clip_norm=1.0, optimization=Optimization(ema_decay=0.9))
+    assert changed.optimization == Optimization(clip_norm=1.0, ema_decay=0.9)
+
+
+def test_every_setting_has_a_name_of_its_own_and_is_found_by_it() -> None:
+    names = setting_names()
+    assert len(set(names)) == len(names)
+    for name in names:
+        owner = (
+            getattr(TrainingSettings(), group_of(name)) if group_of(name) else TrainingSettings()
+        )
+        assert hasattr(owner, name)
+
+
+def test_an_unknown_setting_is_answered_with_the_nearest() -> None:
+    with raises(ValueError, match=r"Found 'learning_rat'\. Did you mean 'learning_rate'"):
+        TrainingSettings().changed(learning_rat=0.1)
+
+
+@mark.parametrize(("group", "kind"), GROUPS)
+def test_a_group_is_of_its_class(group: str, kind: type) -> None:
+    with raises(TypeError, match=rf"`{group}` should be {kind.__name__}\. Found a dict\."):
+        TrainingSettings(**{group: {}})
+
+
+def test_an_optimizer_is_a_function() -> None:
+    with raises(TypeError, match=r"`optimizer` should be None or a function .*Found .*'adam'"):
+        Optimization(optimizer="adam")  # type: ignore[arg-type]
+
+
+@mark.parametrize(
+    ("changes", "depends"),
+    [
+        ({}, False),
+        ({"lr_schedule": "cosine"}, True),
+        ({"lr_schedule": lambda optimizer: None}, True),
+        ({"entropy_weight": 0.1}, True),
+        ({"budget": 0.1}, False),
+    ],
+)
+def test_which_settings_make_first_steps_depend_on_the_rounds(
+    changes: dict[str, Any], depends: bool
+) -> None:
+    assert TrainingSettings().changed(**changes).depends_on_rounds is depends
+
+
+def test_budgets_alone_may_differ_between_runs_of_one_program() -> None:
+    settings = TrainingSettings()
+    assert settings.changed(budget=0.3, budget_weight=9.0).in_common() == settings.in_common()
+    assert settings.changed(budget_scope="global").in_common() != settings.in_common()
+
+
+def test_records_of_the_first_version_are_read() -> None:
+    old = {
+        "rounds": 30,
+        "logit_learning_rate": 0.1,
+        "decay": "none",
+        "average": 0.9,
+        "slant": 0.2,
+        "bend": 0.5,
+        "precision": "float32",
+        "capture": False,
+        "budget": None,
+        "schedule": "joint",
+    }
+    assert from_record(old) == {
+        "rounds": 30,
+        "schedule": "joint",
+        "optimization": {
+            "allocation_learning_rate": 0.1,
+            "lr_schedule": "constant",
+            "ema_decay": 0.9,
+        },
+        "augmentation": {"shear": 0.2, "elastic": 0.5},
+        "execution": {"mixed_precision": "off", "trace": False},
+        "penalties": {"budget": None},
+    }
+    new = asdict(TrainingSettings())
+    assert from_record(new) == new

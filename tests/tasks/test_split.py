@@ -1,4 +1,4 @@
-"""Splits: what they hold, how they are seen, and what they refuse."""
+"""Splits: what they hold, what a network is given of them, and what they refuse."""
 
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 from torch.utils.data import Dataset, TensorDataset
 
-from allotment.tasks import Split, Task, as_seen
+from allotment.tasks import Split, Task, preprocess
 
 NAN, INFINITE = float("nan"), float("inf")
 
@@ -34,7 +34,7 @@ def test_a_split_has_as_many_examples_as_rows() -> None:
     assert len(Split(inputs, targets, rows=torch.tensor([4, 1]))) == 2
 
 
-def test_examples_are_the_rows_under_the_view() -> None:
+def test_examples_are_the_rows_under_the_permutation() -> None:
     inputs = torch.arange(12.0).view(3, 4)
     split = Split(inputs, torch.arange(3), torch.tensor([2, 0]), torch.tensor([3, 2, 1, 0]))
     x, y = split.examples()
@@ -48,12 +48,23 @@ def test_bytes_are_seen_as_floating_point_and_scaled() -> None:
     assert_close(x, torch.tensor([[0.0, 0.2, 1.0]]))
 
 
-def test_a_view_keeps_the_shape() -> None:
+def test_a_permutation_keeps_the_shape() -> None:
     images = torch.randn(5, 2, 3, 3)
-    view = torch.randperm(18)
-    seen = as_seen(images, view, 2.0)
+    permutation = torch.randperm(18)
+    seen = preprocess(images, permutation, 2.0)
     assert seen.shape == images.shape
-    assert_close(seen.flatten(1), 2.0 * images.flatten(1)[:, view])
+    assert_close(seen.flatten(1), 2.0 * images.flatten(1)[:, permutation])
+
+
+@mark.parametrize("dtype", [torch.bool, torch.uint8, torch.float64])
+def test_inputs_of_a_type_that_a_network_takes_stay_what_they_are(dtype: torch.dtype) -> None:
+    inputs, permutation = torch.tensor([[0, 1, 1], [1, 0, 1]]).to(dtype), torch.tensor([2, 0, 1])
+    kept = preprocess(inputs, permutation, 1.0, keep=(dtype, torch.int32))
+    assert kept.dtype == dtype
+    assert torch.equal(kept, inputs[:, permutation])
+    made = preprocess(inputs, permutation, 1.0, keep=(torch.int32,))
+    assert made.dtype == torch.get_default_dtype()
+    assert_close(made, kept.to(made.dtype))
 
 
 @mark.parametrize(

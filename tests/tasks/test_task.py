@@ -11,12 +11,12 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from allotment.tasks import FreshSamples, Loss, Split, Task, check_names
 from allotment.paper.suites import synthetic_pairs
+from allotment.tasks import GeneratedDataset, Loss, Split, Task, check_names
 
 
-class Coins(FreshSamples):
-    """Fresh samples of nothing in particular."""
+class Coins(GeneratedDataset):
+    """Generated samples of nothing in particular."""
 
     def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         return torch.rand(n, 2, generator=generator), torch.rand(n, generator=generator)
@@ -79,7 +79,7 @@ def test_labels_are_integers_learnt_by_cross_entropy(
     assert task.is_classification is is_classification
 
 
-def test_fresh_samples_make_a_regression_with_one_output() -> None:
+def test_generated_samples_make_a_regression_with_one_output() -> None:
     task = Task("a", Coins())
     assert (task.n_outputs, task.is_classification) == (1, False)
     assert task.split("train") is None
@@ -170,14 +170,37 @@ def test_examples_of_a_dataset_have_one_shape() -> None:
 
 
 @mark.parametrize("part", ["validation", "test"])
-def test_fresh_samples_are_for_training(part: str) -> None:
+def test_generated_samples_are_for_training(part: str) -> None:
     samples = synthetic_pairs(1, rho=1.0, seed=0)[0].train
     assert Task("a", samples).train is samples
-    with raises(ValueError, match=rf"Task 'a': `{part}` should be fixed\. Found FreshSamples\."):
+    with raises(
+        ValueError, match=rf"Task 'a': `{part}` should be fixed\. Found GeneratedDataset\."
+    ):
         Task("a", samples, **{part: samples})
+
+
+@mark.parametrize(
+    ("weight", "expectation"),
+    [
+        (0.01, does_not_raise()),
+        (3, does_not_raise()),
+        (0.0, raises(ValueError, match=r"`weight` should be above 0\. Found `weight = 0\.0`\.")),
+        (-1.0, raises(ValueError, match=r"`weight` should be above 0\. Found `weight = -1\.0`\.")),
+        (float("nan"), raises(ValueError, match=r"`weight` should be above 0\. Found .* = nan`\.")),
+    ],
+)
+def test_weight_range(weight: float, expectation: AbstractContextManager[object]) -> None:
+    with expectation:
+        Task("a", (X, Y), weight=weight)
+
+
+def test_the_weight_of_a_task_is_no_part_of_its_loss() -> None:
+    outputs = torch.randn(4, 1)
+    light, heavy = (Task("a", (X, Y), weight=weight) for weight in (1.0, 5.0))
+    assert_close(heavy.loss_function(outputs, Y), light.loss_function(outputs, Y))
 
 
 def test_a_task_is_shown_in_one_line() -> None:
     task = Task("a", (X, torch.randn(4, 2)), test=Split(X, torch.randn(4, 2), torch.tensor([1])))
     assert repr(task) == "Task('a': 4 train examples, 1 test examples, 2 outputs)"
-    assert "fresh samples, 1 output" in repr(synthetic_pairs(1, 1.0, seed=0)[0])
+    assert "generated examples, 1 output" in repr(synthetic_pairs(1, 1.0, seed=0)[0])

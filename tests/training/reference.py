@@ -9,14 +9,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
-from allotment.allocation import GumbelMatrix
-from allotment.modules import MultiTaskNetwork, Noise
-from allotment.tasks import Split, as_seen
+from allotment._engine._dataset import DeviceDataset
+from allotment._engine._losses import some_targets, target_spec
+from allotment._engine._sampler import BatchSampler
+from allotment.allocation import Allocation
+from allotment.modules import Noise, Pass, TaskNetwork
 from allotment.settings import ROUNDS_PER_BLOCK, TrainingSettings
+from allotment.tasks import Split, preprocess
 from allotment.training import Run
-from allotment._engine._sampler import BlockMaker
-from allotment._engine._losses import layout_of, some_targets
-from allotment._engine._dataset import Store
 
 NORMALISATIONS = (nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d)
 
@@ -32,101 +32,136 @@ class Step(NamedTuple):
 
 def steps_of(run: Run) -> Iterator[Step]:
     """Yields what a run draws, step after step."""
-    network, tasks = run.network, run.tasks
+    tasks = run.tasks
     splits = [task.train for task in tasks if isinstance(task.train, Split)]
-    store = Store(splits, torch.device("cpu")) if splits else None
+    dataset = DeviceDataset(splits, torch.device("cpu")) if splits else None
+    specs = list(dict.fromkeys(target_spec(some_targets(task.train)) for task in tasks))
+    sampler = BatchSampler([run], dataset, noise_widths(run.network))
+    for first in range(0, run.settings.rounds, ROUNDS_PER_BLOCK):
+        block = sampler.make(first // ROUNDS_PER_BLOCK)
+        n_rounds = min(ROUNDS_PER_BLOCK, run.settings.rounds - first)
+        for step in range(n_rounds * len(tasks)):
+            task = int(block.tasks[step, 0])
+            noise = Noise(**{use: part[step, 0] for use, part in block.noise.items()})
+            if block.rows is None:
+                assert block.inputs is not None
+                y = block.targets[specs.index(target_spec(some_targets(tasks[task].train)))]
+                yield Step(task, block.inputs[step, 0], y[step, 0], noise)
+                continue
+            assert dataset is not None
+            split, rows = tasks[task].train, block.rows[step, 0]
+            x = preprocess(dataset.inputs[rows], split.permutation, split.scale)
+            y = split.targets[rows - dataset.rows(replace(split, rows=None))[0]]
+            yield Step(task, x, y if y.is_floating_point() else y.long(), noise)
+
+
+def noise_widths(network: TaskNetwork) -> dict[str, int]:
+    """Returns how many uniform numbers each use takes in a batch, or for each example of it."""
+    allocations = [layer.allocation for layer in network.modular_layers]
     n_features = 0
     if network.dropout and isinstance(network.heads, nn.ModuleList):
         head = network.heads[0]
         assert isinstance(head, nn.Linear)
         n_features = head.in_features
-    layouts = list(dict.fromkeys(layout_of(some_targets(task.train)) for task in tasks))
-    maker = BlockMaker([run], store, sum(network.layer_sizes), n_features)
-    for first in range(0, run.settings.rounds, ROUNDS_PER_BLOCK):
-        block = maker.make(first // ROUNDS_PER_BLOCK)
-        n_rounds = min(ROUNDS_PER_BLOCK, run.settings.rounds - first)
-        for step in range(n_rounds * len(tasks)):
-            task = int(block.tasks[step, 0])
-            dropout = None if block.dropout is None else block.dropout[step, 0]
-            noise = Noise(block.gates[step, 0], dropout)
-            if block.rows is None:
-                assert block.inputs is not None
-                y = block.targets[layouts.index(layout_of(some_targets(tasks[task].train)))]
-                yield Step(task, block.inputs[step, 0], y[step, 0], noise)
-                continue
-            assert store is not None
-            split, rows = tasks[task].train, block.rows[step, 0]
-            x = as_seen(store.inputs[rows], split.view, split.scale)
-            y = split.targets[rows - store.rows(replace(split, rows=None))[0]]
-            yield Step(task, x, y if y.is_floating_point() else y.long(), noise)
+    return {
+        "gates": sum(a.n_noise for a in allocations if not a.sees_examples),
+        "examples": sum(a.n_noise for a in allocations if a.sees_examples),
+        "dropout": n_features,
+    }
 
 
-def plainly_trained(run: Run) -> tuple[MultiTaskNetwork, list[tuple[int, float]]]:
+def plainly_trained(run: Run) -> tuple[TaskNetwork, list[tuple[int, float]]]:
     """Trains a copy of a run's network; returns it and the task and loss of every batch."""
     network, settings = deepcopy(run.network).train(), run.settings
-    optimizer = torch.optim.Adam(parameter_groups(network, settings), foreach=False, fused=False)
+    optimizer = an_optimizer(network, settings)
+    schedule = settings.optimization.lr_schedule
+    scheduler = schedule(optimizer) if callable(schedule) else None
     n_batches = settings.rounds * len(run.tasks)
     per_step = len(run.tasks) if settings.schedule == "joint" else 1
     losses: list[tuple[int, float]] = []
     for batches in zip(*[steps_of(run)] * per_step, strict=True):
-        n_before = len(losses)  # what the temperature and the ramp see: of the whole step
-        for module in network.modules():
-            if isinstance(module, GumbelMatrix):
-                module.n_draws.fill_(n_before)
+        progress = len(losses) / n_batches  # what the ramp sees: of the whole step
         total = torch.zeros(())
-        for task, inputs, targets, noise in batches:
-            loss = run.tasks[task].loss_function(network(inputs, task, noise=noise), targets)
-            charge = penalty(network, task, settings, n_before / n_batches)
-            total = total + (loss + charge) / per_step
-            losses.append((task, loss.item()))
+        for batch in batches:
+            task = run.tasks[batch.task]
+            loss, auxiliary = loss_of(network, run, batch)
+            charge = penalty(network, batch.task, settings, progress) + auxiliary
+            total = total + (task.weight * loss + charge) / per_step
+            losses.append((batch.task, loss.item()))
         optimizer.zero_grad()
         total.backward()
         for parameter in network.parameters():
             if parameter.grad is None and parameter.requires_grad:
                 parameter.grad = torch.zeros_like(parameter)  # dense: idle tasks' moments move too
-        if settings.clip_norm is not None:
-            clip_grad_norm_(network.parameters(), settings.clip_norm)
+        if settings.optimization.clip_norm is not None:
+            clip_grad_norm_(network.parameters(), settings.optimization.clip_norm)
         optimizer.step()
+        if scheduler is not None:
+            scheduler.step()
+        for allocation in {layer.allocation for layer in network.modular_layers}:
+            for _ in range(per_step):
+                allocation.advance()
     return network, losses
 
 
+def loss_of(network: TaskNetwork, run: Run, batch: Step) -> tuple[Tensor, Tensor]:
+    """Returns the loss of a batch, and what the allocations add to it."""
+    running = Pass(batch.task, batch.noise)
+    outputs = network.compute(batch.inputs, running)
+    loss = run.tasks[batch.task].loss_function(outputs, batch.targets)
+    auxiliary = torch.zeros(())
+    for used in running.used:
+        extra = used.allocation.auxiliary_loss(batch.task, loss, used.weights)
+        auxiliary = auxiliary if extra is None else auxiliary + extra
+    return loss, auxiliary
+
+
+def an_optimizer(network: nn.Module, settings: TrainingSettings) -> torch.optim.Optimizer:
+    """Returns the optimizer that the settings ask for."""
+    groups = parameter_groups(network, settings)
+    if settings.optimization.optimizer is not None:
+        return settings.optimization.optimizer(groups)
+    return torch.optim.Adam(groups, foreach=False, fused=False)
+
+
 def parameter_groups(network: nn.Module, settings: TrainingSettings) -> list[dict[str, object]]:
-    """Returns one group for each parameter: logits, biases, and everything else."""
+    """Returns one group for each parameter: of allocations, biases, and everything else."""
     groups: list[dict[str, object]] = []
+    chosen = settings.optimization
+    allocations = [module for module in network.modules() if isinstance(module, Allocation)]
+    allocated = {id(p) for allocation in allocations for p in allocation.parameters()}
     seen: set[int] = set()
     for module in network.modules():
         for name, parameter in module.named_parameters(recurse=False):
             if id(parameter) in seen or not parameter.requires_grad:
                 continue
             seen.add(id(parameter))
-            is_logit = isinstance(module, GumbelMatrix)
+            is_allocated = id(parameter) in allocated
             is_bias = name == "bias" and not isinstance(module, NORMALISATIONS)
-            rate = settings.logit_learning_rate if is_logit else None
+            rate = chosen.allocation_learning_rate if is_allocated else None
             groups.append(
                 {
                     "params": [parameter],
-                    "lr": rate or settings.learning_rate,
-                    "weight_decay": 0.0 if is_logit or is_bias else settings.weight_decay,
+                    "lr": rate or chosen.learning_rate,
+                    "weight_decay": 0.0 if is_allocated or is_bias else chosen.weight_decay,
                 }
             )
     return groups
 
 
-def penalty(
-    network: MultiTaskNetwork, task: int, settings: TrainingSettings, progress: float
-) -> Tensor:
+def penalty(network: TaskNetwork, task: int, settings: TrainingSettings, progress: float) -> Tensor:
     """Returns all that is charged for gates, written out."""
-    p = network.probabilities(None if settings.budget_scope == "global" else task)
+    chosen = settings.penalties
+    p = network.probabilities(None if chosen.budget_scope == "global" else task)
     total = torch.zeros(())
-    if settings.budget is not None:
-        total = total + settings.budget_weight * torch.relu(p.mean() - settings.budget)
+    if chosen.budget is not None:
+        total = total + chosen.budget_weight * torch.relu(p.mean() - chosen.budget)
     entropy = -(p * p.log() + (1 - p) * (1 - p).log())
-    if settings.entropy_weight:
-        weight = settings.entropy_weight * progress**settings.entropy_power
-        total = total + weight * entropy.mean()
-    if settings.connection_weight:
-        total = total + settings.connection_weight * p.mean()
-    if settings.disconnect_weight:
-        shut = [(1 - layer).prod(dim=-1) for layer in p.split(list(network.layer_sizes), dim=-1)]
-        total = total + settings.disconnect_weight * sum(shut).mean()
+    if chosen.entropy_weight:
+        ramp = chosen.entropy_weight * progress**chosen.entropy_power
+        total = total + ramp * entropy.mean()
+    total = total + chosen.connection_weight * p.mean()
+    if chosen.disconnect_weight:
+        for layer in (1 - p).split(list(network.layer_sizes), dim=-1):
+            total = total + chosen.disconnect_weight * layer.prod(dim=-1).mean()
     return total

@@ -12,27 +12,36 @@ from allotment.allocation import GumbelMatrix, SharedBottom
 from allotment.modules import MultiTaskNetwork
 from allotment.tasks import Task
 from allotment.training import Progress, Run
-
 from tests.training.test_evaluation import assert_equal, by_hand
-from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, classes, mixed, mixed_network, n_different, progress_of
+from tests.training.toy import (
+    N_INPUTS,
+    SETTINGS,
+    a_network,
+    a_run,
+    classes,
+    mixed,
+    mixed_network,
+    n_different,
+    progress_of,
+)
 
 # A learning rate at which accuracy comes and goes.
-RESTLESS = replace(SETTINGS, rounds=60, learning_rate=0.3, evaluate_every=10)
+RESTLESS = SETTINGS.changed(rounds=60, learning_rate=0.3, evaluate_every=10)
 
 
 def a_classifier(seed: int, *, keep_best: bool = True) -> Run:
     def build() -> MultiTaskNetwork:
         return a_network(GumbelMatrix(2, 3), [nn.Linear(4, 3), nn.Linear(4, 4)])
 
-    settings = replace(RESTLESS, keep_best=keep_best)
+    settings = RESTLESS.changed(keep_best=keep_best)
     return a_run(seed, settings, tasks=classes(3, 4), build=build)
 
 
 def validation_scores(told: list[Progress], run: int) -> dict[int, float]:
-    """Returns the mean accuracy on validation at each round at which it was looked at."""
+    """Returns the mean accuracy on validation at each validation check."""
     scores = {}
     for progress in told:
-        validation = progress.points[run].validation if progress.points else None
+        validation = progress.entries[run].validation if progress.entries else None
         if validation is not None:
             assert validation.accuracies is not None
             scores[progress.round] = float(validation.accuracies.mean())
@@ -80,9 +89,9 @@ def test_without_a_choice_the_last_weights_are_kept() -> None:
     assert n_different(last[-1].outcomes[0].weights, best[-1].outcomes[0].weights) > 0
 
 
-def test_without_looks_at_validation_the_last_weights_are_kept() -> None:
+def test_without_validation_checks_the_last_weights_are_kept() -> None:
     run = a_classifier(0)
-    outcomes = progress_of([replace(run, settings=replace(RESTLESS, evaluate_every=None))])[
+    outcomes = progress_of([replace(run, settings=RESTLESS.changed(evaluate_every=None))])[
         -1
     ].outcomes
     kept = progress_of([a_classifier(0, keep_best=False)])[-1].outcomes
@@ -93,15 +102,15 @@ def test_without_looks_at_validation_the_last_weights_are_kept() -> None:
 
 def test_the_first_of_equals_is_kept() -> None:
     run = a_classifier(0)
-    still = replace(RESTLESS, learning_rate=1e-12, logit_learning_rate=1e-12)
+    still = RESTLESS.changed(learning_rate=1e-12, allocation_learning_rate=1e-12)
     outcomes = progress_of([replace(run, settings=still)])[-1].outcomes
     assert outcomes is not None
     assert outcomes[0].best_round == 10
 
 
-def test_the_end_is_looked_at_too() -> None:
+def test_the_end_is_checked_too() -> None:
     run = a_classifier(0)
-    run = replace(run, settings=replace(RESTLESS, rounds=15))
+    run = replace(run, settings=RESTLESS.changed(rounds=15))
     assert list(validation_scores(progress_of([run]), 0)) == [10, 15]
 
 
@@ -125,7 +134,7 @@ def test_where_not_all_classify_the_smallest_loss_is_kept(
     told = progress_of(runs)
     assert told[-1].outcomes is not None
     for index, outcome in enumerate(told[-1].outcomes):
-        looks = {p.round: p.points[index].validation for p in told if p.points is not None}
+        looks = {p.round: p.entries[index].validation for p in told if p.entries is not None}
         losses = {done: look.losses.mean() for done, look in looks.items() if look is not None}
         assert outcome.best_round == min(losses, key=lambda done: losses[done])
         assert outcome.validation is not None

@@ -7,9 +7,8 @@ from allotment._streams import torch_stream
 from allotment.allocation import GumbelMatrix
 from allotment.paper.networks import pairs_network
 from allotment.paper.suites import synthetic_pairs
-from allotment.training import Run
 from allotment.settings import TrainingSettings
-
+from allotment.training import Run
 from tests.training.toy import outcomes_of
 
 
@@ -21,7 +20,7 @@ def finds_the_pairs(matrix: Floats) -> bool:
 
 @mark.slow
 def test_two_pairs_are_found_in_four_of_five_runs() -> None:
-    settings = TrainingSettings(rounds=3_000, batch_size=64, learning_rate=0.01, clip_norm=1.0)
+    settings = TrainingSettings(rounds=3_000).changed(learning_rate=0.01, clip_norm=1.0)
     runs = []
     for seed in range(5):
         tasks = synthetic_pairs(2, 1.0, seed=seed)

@@ -10,7 +10,6 @@ from allotment.allocation import GumbelMatrix, SharedBottom
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import Task
 from allotment.training import fit
-
 from tests.training.toy import N_INPUTS, SETTINGS, a_network, lines
 
 GIVES = "Each part of a network should take what the part before it gives. Found "

@@ -1,4 +1,4 @@
-"""Looks at held-out examples: equal to a plain evaluation of the network itself."""
+"""Evaluation on held-out examples: equal to a plain evaluation of the network itself."""
 
 from copy import deepcopy
 from dataclasses import replace
@@ -15,8 +15,17 @@ from allotment.allocation import GumbelMatrix
 from allotment.modules import MultiTaskNetwork
 from allotment.tasks import Split, Task
 from allotment.training import Run, _evaluation
-
-from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, classes, lines, mixed, mixed_network, outcomes_of
+from tests.training.toy import (
+    N_INPUTS,
+    SETTINGS,
+    a_network,
+    a_run,
+    classes,
+    lines,
+    mixed,
+    mixed_network,
+    outcomes_of,
+)
 
 WIDTHS = (2, 5, 3)
 
@@ -78,8 +87,8 @@ def test_evaluation_equals_that_of_the_users_network(n_runs: int, tasks_are_shar
         assert_equal(outcome.test, by_hand(run, outcome, "test"))
 
 
-def test_many_examples_are_looked_at_in_parts_of_unequal_size() -> None:
-    tasks = classes(*WIDTHS, n_held_out=20_011)  # more than are looked at together
+def test_many_examples_are_evaluated_in_parts_of_unequal_size() -> None:
+    tasks = classes(*WIDTHS, n_held_out=20_011)  # more than are evaluated together
     runs = [a_classifier(seed, tasks) for seed in range(2)]
     for run, outcome in zip(runs, outcomes_of(runs), strict=True):
         assert_equal(outcome.test, by_hand(run, outcome, "test"))
@@ -151,10 +160,10 @@ def test_accuracies_are_of_the_tasks_that_classify(n_runs: int) -> None:
         assert np.isfinite(outcome.test.losses).all()
 
 
-def test_bytes_under_a_view_are_evaluated_as_they_are_trained() -> None:
+def test_bytes_under_a_permutation_are_evaluated_as_they_are_trained() -> None:
     x = torch.randint(256, (40, N_INPUTS), dtype=torch.uint8)
-    split = Split(x, torch.randint(3, (40,)), view=torch.randperm(N_INPUTS), scale=1 / 255)
-    tasks = [Task("a", split, test=split), Task("b", replace(split, view=None), test=split)]
+    split = Split(x, torch.randint(3, (40,)), permutation=torch.randperm(N_INPUTS), scale=1 / 255)
+    tasks = [Task("a", split, test=split), Task("b", replace(split, permutation=None), test=split)]
     run = a_run(tasks=tasks, build=two_heads)
     (outcome,) = outcomes_of([run])
     assert_equal(outcome.test, by_hand(run, outcome, "test"))

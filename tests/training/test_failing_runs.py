@@ -1,20 +1,26 @@
 """Runs whose losses stop being numbers, and those beside them."""
 
-from dataclasses import replace
-
 import numpy as np
 import torch
 from pytest import mark
 from torch import Tensor, nn
 
 from allotment._streams import stream_seed
-from allotment.modules import MultiTaskNetwork
 from allotment.allocation import SharedBottom
+from allotment.modules import MultiTaskNetwork
+from allotment.settings import TrainingSettings
 from allotment.tasks import Task
 from allotment.training import Run
-from allotment.settings import TrainingSettings
-
-from tests.training.toy import SETTINGS, Line, a_network, a_run, assert_same_end, lines, outcomes_of, progress_of
+from tests.training.toy import (
+    SETTINGS,
+    Line,
+    a_network,
+    a_run,
+    assert_same_end,
+    lines,
+    outcomes_of,
+    progress_of,
+)
 
 
 class Poisoned(Line):
@@ -43,7 +49,7 @@ def poisoned_run(seed: int, round: int, value: float, settings: TrainingSettings
 def test_a_run_that_fails_is_marked_and_the_others_end_as_if_alone(
     value: float, round: int
 ) -> None:
-    settings = replace(SETTINGS, rounds=20, clip_norm=1.0)
+    settings = SETTINGS.changed(rounds=20, clip_norm=1.0)
     runs = [a_run(0, settings), poisoned_run(1, round, value, settings), a_run(2, settings)]
     first, failed, last = outcomes_of(runs)
     assert failed.status == "failed"
@@ -55,7 +61,7 @@ def test_a_run_that_fails_is_marked_and_the_others_end_as_if_alone(
 
 
 def test_a_failure_is_told_in_the_block_where_it_happens() -> None:
-    settings = replace(SETTINGS, rounds=30)
+    settings = SETTINGS.changed(rounds=30)
     runs = [a_run(0, settings), poisoned_run(1, 14, float("nan"), settings)]
     told = [progress.failed for progress in progress_of(runs)]
     assert told[0] == [None, None]

@@ -1,7 +1,6 @@
 """Training one network of one's own."""
 
 import warnings
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -13,8 +12,15 @@ from allotment.allocation import GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork, task_embeddings
 from allotment.tasks import Task
 from allotment.training import Progress, fit
-
-from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, classes, n_different, weights_of
+from tests.training.toy import (
+    N_INPUTS,
+    SETTINGS,
+    a_network,
+    a_run,
+    classes,
+    n_different,
+    weights_of,
+)
 
 
 def a_classifier() -> MultiTaskNetwork:
@@ -52,11 +58,11 @@ def test_fitting_is_a_run_of_one() -> None:
 
 
 def test_the_result_says_what_was_learnt() -> None:
-    network, settings = a_classifier(), replace(SETTINGS, rounds=30, evaluate_every=10)
+    network, settings = a_classifier(), SETTINGS.changed(rounds=30, evaluate_every=10)
     result = fit(network, classes(3, 4), settings)
     assert_allclose(result.embeddings, task_embeddings(network).numpy())
     assert_allclose(result.probabilities, network.probabilities().detach().numpy(), rtol=1e-6)
-    assert [point.round for point in result.points] == [10, 20, 30]
+    assert [entry.round for entry in result.history] == [10, 20, 30]
     assert result.best_round in (10, 20, 30)
     assert result.failed_step is None
     assert result.validation is not None and result.validation.split == "validation"
@@ -66,15 +72,15 @@ def test_the_result_says_what_was_learnt() -> None:
 
 def test_progress_is_told() -> None:
     told: list[Progress] = []
-    fit(a_classifier(), classes(3, 4), replace(SETTINGS, rounds=25), on_progress=told.append)
+    fit(a_classifier(), classes(3, 4), SETTINGS.changed(rounds=25), on_progress=told.append)
     assert [progress.round for progress in told] == [10, 20, 25]
 
 
 def test_training_helps() -> None:
     network = a_classifier()
-    settings = replace(SETTINGS, rounds=150, batch_size=20, logit_learning_rate=0.05)
+    settings = SETTINGS.changed(rounds=150, batch_size=20, allocation_learning_rate=0.05)
     result = fit(network, classes(3, 4, n=200), settings)
-    assert result.points[-1].losses.mean() < 0.5 * result.points[0].losses.mean()
+    assert result.history[-1].losses.mean() < 0.5 * result.history[0].losses.mean()
 
 
 def test_warnings_are_silent_for_a_network_like_any_other() -> None:
@@ -113,5 +119,5 @@ def test_arrays_may_be_in_double_precision() -> None:
 
 def test_training_that_fails_warns() -> None:
     with warns(UserWarning, match=r"^The loss was not finite at task batch \d+, "):
-        result = fit(a_classifier(), classes(3, 4), replace(SETTINGS, learning_rate=1e30))
+        result = fit(a_classifier(), classes(3, 4), SETTINGS.changed(learning_rate=1e30))
     assert result.failed_step is not None

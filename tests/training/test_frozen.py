@@ -8,7 +8,6 @@ from torch import nn
 
 from allotment.allocation import FixedMatrix, GumbelMatrix, SharedBottom
 from allotment.modules import ModularLayer, MultiTaskNetwork
-
 from tests.engine.test_trainer import assert_trained_plainly
 from tests.training.toy import N_INPUTS, a_network, a_run, outcomes_of, weights_of
 

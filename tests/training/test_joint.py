@@ -10,18 +10,23 @@ from pytest import mark
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from allotment._engine._trainer import Trainer
 from allotment.allocation import GumbelMatrix
 from allotment.modules import MultiTaskNetwork
 from allotment.training import Run
-from allotment._engine._trainer import Program
-
+from tests.engine.test_trainer import (
+    RUNS,
+    assert_trained_plainly,
+    of_classes,
+    of_other_heads,
+    of_pictures,
+)
 from tests.training.reference import plainly_trained, steps_of
-from tests.engine.test_trainer import RUNS, assert_trained_plainly, of_classes, of_other_heads, of_pictures
 from tests.training.toy import N_INPUTS, a_network, a_run, outcomes_of, progress_of, weights_of
 
 
 def jointly(run: Run, *, rounds: int | None = None) -> Run:
-    settings = replace(run.settings, schedule="joint", rounds=rounds or run.settings.rounds)
+    settings = run.settings.changed(schedule="joint", rounds=rounds or run.settings.rounds)
     return replace(run, settings=settings)
 
 
@@ -47,20 +52,20 @@ def test_runs_that_train_jointly_and_together_equal_plainly_written_loops(
 @mark.usefixtures("double")
 def test_one_joint_step_follows_the_mean_of_the_gradients_of_all_tasks() -> None:
     run = jointly(of_classes(), rounds=1)
-    run = replace(run, settings=replace(run.settings, clip_norm=None, budget=None, weight_decay=0))
-    run = replace(run, settings=replace(run.settings, connection_weight=0, disconnect_weight=0))
+    run = replace(run, settings=run.settings.changed(clip_norm=None, budget=None, weight_decay=0))
+    run = replace(run, settings=run.settings.changed(connection_weight=0, disconnect_weight=0))
     network = run.network.train()
     weight = network.get_parameter("stem.weight")
     start = weight.detach().clone()
     batches = list(steps_of(run))
     assert sorted(batch.task for batch in batches) == [0, 1, 2]
-    slopes = []
+    gradients = []
     for task, x, y, noise in batches:
         loss = run.tasks[task].loss_function(network(x, task, noise=noise), y)
-        slopes.append(torch.autograd.grad(loss, weight)[0])
-    slope = torch.stack(slopes).mean(dim=0)
+        gradients.append(torch.autograd.grad(loss, weight)[0])
+    gradient = torch.stack(gradients).mean(dim=0)
     # Adam's first step, by hand: both moments are the gradient itself once their bias is out.
-    expected = start - run.settings.learning_rate * slope / (slope.abs() + 1e-8)
+    expected = start - run.settings.learning_rate * gradient / (gradient.abs() + 1e-8)
     assert_close(weights_of(run)["stem.weight"], expected, rtol=0, atol=1e-12)
 
 
@@ -69,28 +74,28 @@ def test_one_joint_step_follows_the_mean_of_the_gradients_of_all_tasks() -> None
 def test_losses_come_back_for_each_task(make: Callable[[], Run]) -> None:
     run = jointly(make(), rounds=10)
     n_tasks = len(run.tasks)
-    losses, tasks = Program([run], torch.device("cpu")).steps(0, 10 * n_tasks)
+    losses, tasks = Trainer([run], torch.device("cpu")).steps(0, 10 * n_tasks)
     expected = plainly_trained(run)[1]  # round after round, as the tasks were drawn
     assert tasks[:, 0].tolist() == [task for task, _ in expected]
     assert_allclose(losses[:, 0].numpy(), [loss for _, loss in expected], rtol=0, atol=1e-9)
-    (point,) = progress_of([run])[0].points or []
+    (entry,) = progress_of([run])[0].entries or []
     means = [np.mean([loss for t, loss in expected if t == task]) for task in range(n_tasks)]
-    assert_allclose(point.losses, means, rtol=0, atol=1e-9)  # in the order of the tasks
+    assert_allclose(entry.losses, means, rtol=0, atol=1e-9)  # in the order of the tasks
 
 
 @mark.parametrize("rounds", [1, 9, 11])
 def test_the_counter_counts_batches_and_the_optimizer_steps(rounds: int) -> None:
     run = jointly(of_classes(), rounds=rounds)
-    assert weights_of(run)["layers.0.allocation.n_draws"] == 3 * rounds
-    program = Program([jointly(run, rounds=10)], torch.device("cpu"))
-    program.steps(0, 30)
-    assert {float(state["step"]) for state in program._optimizer.state.values()} == {10.0}
+    assert weights_of(run)["layers.0.allocation.n_batches"] == 3 * rounds
+    trainer = Trainer([jointly(run, rounds=10)], torch.device("cpu"))
+    trainer.steps(0, 30)
+    assert {float(state["step"]) for state in trainer._steps._adam.state.values()} == {10.0}
 
 
 @mark.usefixtures("double")
 def test_a_round_begins_with_the_same_batch_under_both_schedules() -> None:
     runs = [jointly(of_classes()), of_classes()]
-    results = [Program([run], torch.device("cpu")).steps(0, 3) for run in runs]
+    results = [Trainer([run], torch.device("cpu")).steps(0, 3) for run in runs]
     (joint, joint_tasks), (alternating, tasks) = results
     assert torch.equal(joint_tasks, tasks)
     assert_close(joint[0], alternating[0])  # on the same weights; later ones have moved on

@@ -1,7 +1,6 @@
-"""Runs and tasks that cannot go through one program."""
+"""Runs and tasks that cannot go through one trainer."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import torch
 from pytest import mark, param, raises
@@ -10,7 +9,6 @@ from torch import Tensor
 from allotment.allocation import Annealing, GumbelMatrix, SharedBottom
 from allotment.tasks import Split, Task
 from allotment.training import Run
-
 from tests.training.toy import N_INPUTS, SETTINGS, Line, a_network, a_run, outcomes_of, progress_of
 
 
@@ -27,11 +25,11 @@ ALIKE = r"equal settings, but for `budget` and `budget_weight`\. Found 2 differe
     [
         param(list, r"`runs` should hold at least one run\. Found none\.", id="none"),
         param(
-            lambda: [a_run(0), a_run(1, replace(SETTINGS, learning_rate=0.02))],
+            lambda: [a_run(0), a_run(1, SETTINGS.changed(learning_rate=0.02))],
             ALIKE,
             id="learning rates",
         ),
-        param(lambda: [a_run(0), a_run(1, replace(SETTINGS, rounds=20))], ALIKE, id="rounds"),
+        param(lambda: [a_run(0), a_run(1, SETTINGS.changed(rounds=20))], ALIKE, id="rounds"),
         param(
             lambda: [a_run(0), a_run(1, build=lambda: a_network(GumbelMatrix(2, 4)))],
             r"differ in the values of their parameters and fixed allocations alone\. Found diff",
@@ -58,7 +56,7 @@ def test_runs_that_cannot_go_together_are_refused(
 
 ONE_KIND = (
     r"^The tasks of a network should have inputs of one shape, type and scale, all arrays or all "
-    r"fresh samples\. Found {} for task 'a' and {} for task 'b'\.$"
+    r"generated\. Found {} for task 'a' and {} for task 'b'\.$"
 )
 FLOATS = r"arrays of shape \[6\], torch\.float32, scale 1"
 
@@ -99,14 +97,14 @@ class Narrow(Line):
         param(
             arrays(N_INPUTS),
             Line(0),
-            (FLOATS, FLOATS.replace("arrays", "fresh samples")),
-            id="arrays and fresh samples",
+            (FLOATS, FLOATS.replace("arrays", "generated")),
+            id="arrays and generated",
         ),
         param(
             Line(0),
             Narrow(1),
-            (r"fresh samples of shape \[6\].*", r"fresh samples of shape \[5\].*"),
-            id="fresh samples of different shapes",
+            (r"generated of shape \[6\].*", r"generated of shape \[5\].*"),
+            id="generated of different shapes",
         ),
     ],
 )

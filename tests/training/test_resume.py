@@ -13,9 +13,24 @@ from allotment._schema import Evaluation, Outcome
 from allotment.allocation import GumbelMatrix
 from allotment.modules import MultiTaskNetwork
 from allotment.training import Progress, Run, TrainingState, _train, train
-
-from tests.training.test_train import of_batch_norms, of_classes, of_fixed_gates, of_lines, of_mixed, of_own_tasks
-from tests.training.toy import SETTINGS, a_network, a_run, classes, lines, n_different, picture_network, pictures
+from tests.training.test_train import (
+    of_batch_norms,
+    of_classes,
+    of_fixed_gates,
+    of_lines,
+    of_mixed,
+    of_own_tasks,
+)
+from tests.training.toy import (
+    SETTINGS,
+    a_network,
+    a_run,
+    classes,
+    lines,
+    n_different,
+    picture_network,
+    pictures,
+)
 
 ROUNDS = 55  # the last block is a short one
 N_LAST = 23  # rounds whose losses are averaged at the end: neither one block nor all
@@ -42,17 +57,17 @@ def of_other_heads(seed: int) -> Run:
         heads = [nn.Sequential(nn.Linear(4, width), nn.Tanh()) for width in (3, 3)]
         return a_network(GumbelMatrix(2, 3), heads)
 
-    return a_run(seed, replace(SETTINGS, evaluate_every=20), tasks=classes(3, 3), build=build)
+    return a_run(seed, SETTINGS.changed(evaluate_every=20), tasks=classes(3, 3), build=build)
 
 
 def of_joint_pictures(seed: int) -> Run:
     """Returns runs with one step a round, on kernels that lie with their channels last."""
-    settings = replace(SETTINGS, schedule="joint")
+    settings = SETTINGS.changed(schedule="joint")
     return a_run(seed, settings, tasks=pictures(3, 2), build=lambda: picture_network(3, 2))
 
 
 KINDS = [
-    param(of_lines, id="learnt gates, fresh samples"),
+    param(of_lines, id="learnt gates, generated examples"),
     param(of_classes, id="stored data, dropout, padded heads, best kept"),
     param(of_mixed, id="mixed targets, best kept"),
     param(of_fixed_gates, id="ways of sharing"),
@@ -69,7 +84,7 @@ ONE_BY_ONE = [
 
 def made(of: Callable[[int], Run], seeds: Sequence[int]) -> list[Run]:
     """Returns fresh runs, as another process would make them."""
-    return [replace(run, settings=replace(run.settings, rounds=ROUNDS)) for run in map(of, seeds)]
+    return [replace(run, settings=run.settings.changed(rounds=ROUNDS)) for run in map(of, seeds)]
 
 
 def going_on(runs: Sequence[Run], state: TrainingState | None = None) -> Iterator[Progress]:
@@ -109,8 +124,8 @@ def assert_same_news(a: Sequence[Progress], b: Sequence[Progress]) -> None:
     for one, other in zip(a, b, strict=True):
         assert_array_equal(one.losses, other.losses)
         assert one.failed == other.failed
-        assert (one.points is None) == (other.points is None)
-        for here, there in zip(one.points or [], other.points or [], strict=True):
+        assert (one.entries is None) == (other.entries is None)
+        for here, there in zip(one.entries or [], other.entries or [], strict=True):
             assert_array_equal(here.losses, there.losses)
             assert_array_equal(here.probabilities, there.probabilities)
             assert here.share_active == there.share_active
@@ -123,13 +138,13 @@ def assert_same_news(a: Sequence[Progress], b: Sequence[Progress]) -> None:
 def test_going_on_tells_and_ends_the_same(
     of: Callable[[int], Run], seeds: Sequence[int], monkeypatch: MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_loop, "N_POINTS", 3)  # points are two blocks apart
+    monkeypatch.setattr(_train, "N_ENTRIES", 3)  # entries are two blocks apart
     whole, states = [], []
     for progress in going_on(made(of, seeds)):
         whole.append(progress)
         states += [progress.state()] if progress.state else []
     assert [state.round for state in states] == [10, 20, 30, 40, 50]
-    for state in states[::3]:  # in the middle of a stretch of rounds, and at the end of one
+    for state in states[::3]:  # in the middle of a logging interval, and at the end of one
         rest = list(going_on(made(of, seeds), state))
         assert_same_news(rest, [news for news in whole if news.round > state.round])
 
@@ -204,30 +219,30 @@ def test_frozen_weights_are_left_out() -> None:
 
 
 def with_rounds(runs: Sequence[Run], rounds: int) -> list[Run]:
-    return [replace(run, settings=replace(run.settings, rounds=rounds)) for run in runs]
+    return [replace(run, settings=run.settings.changed(rounds=rounds)) for run in runs]
 
 
 @mark.parametrize("of", [*KINDS, *ONE_BY_ONE])
-@mark.parametrize("done", [20, 30])  # where a stretch of rounds was told, and in the middle of one
+@mark.parametrize("done", [20, 30])  # at the end of a logging interval, and in the middle of one
 @mark.filterwarnings("ignore:Training one run at a time")
 def test_a_training_can_end_where_it_stopped(
     of: Callable[[int], Run], done: int, monkeypatch: MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_loop, "N_POINTS", 3)
+    monkeypatch.setattr(_train, "N_ENTRIES", 3)
     meant_to_be = list(going_on(with_rounds(made(of, (0, 1)), done)))
     states = [news.state() for news in going_on(made(of, (0, 1))) if news.state]
     state = next(state for state in states if state.round == done)
     every = made(of, [0])[0].settings.evaluate_every
-    has_looked = every is not None and done % every == 0
+    was_checked = every is not None and done % every == 0
     told = list(going_on(with_rounds(made(of, (0, 1)), done), state))
     assert_same_outcomes(told[-1].outcomes, meant_to_be[-1].outcomes)
     assert_allclose(told[-1].losses, meant_to_be[-1].losses, rtol=1e-12)
-    n_untold = len(state.tensors["losses since the last point"])
-    assert n_untold == (10 if done == 30 and not has_looked else 0)
-    assert (told[0].points is not None) == (n_untold > 0)
-    if told[0].points is not None:
-        assert meant_to_be[-2].points is not None
-        for here, there in zip(told[0].points, meant_to_be[-2].points, strict=True):
+    n_untold = len(state.tensors["losses since the last entry"])
+    assert n_untold == (10 if done == 30 and not was_checked else 0)
+    assert (told[0].entries is not None) == (n_untold > 0)
+    if told[0].entries is not None:
+        assert meant_to_be[-2].entries is not None
+        for here, there in zip(told[0].entries, meant_to_be[-2].entries, strict=True):
             assert_array_equal(here.losses, there.losses)
             assert_same_evaluation(here.validation, there.validation)
 

@@ -1,7 +1,6 @@
 """The loop: runs together and alone, seeds, and what it tells on the way."""
 
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 import torch
@@ -13,15 +12,29 @@ from allotment.allocation import Allocation, FixedMatrix, GumbelMatrix, NoSharin
 from allotment.modules import MultiTaskNetwork
 from allotment.tasks import Task
 from allotment.training import Run
-
 from tests.training.reference import plainly_trained
-from tests.training.toy import N_INPUTS, SETTINGS, Line, a_network, a_run, assert_same_end, classes, lines, mixed, mixed_network, n_different, outcomes_of, progress_of, weights_of
+from tests.training.toy import (
+    N_INPUTS,
+    SETTINGS,
+    Line,
+    a_network,
+    a_run,
+    assert_same_end,
+    classes,
+    lines,
+    mixed,
+    mixed_network,
+    n_different,
+    outcomes_of,
+    progress_of,
+    weights_of,
+)
 
-CLASSES = replace(SETTINGS, rounds=20, evaluate_every=10, clip_norm=1.0, weight_decay=0.01)
+CLASSES = SETTINGS.changed(rounds=20, evaluate_every=10, clip_norm=1.0, weight_decay=0.01)
 
 
 def of_lines(seed: int) -> Run:
-    return a_run(seed, replace(SETTINGS, budget=0.4))
+    return a_run(seed, SETTINGS.changed(budget=0.4))
 
 
 def of_classes(seed: int) -> Run:
@@ -55,7 +68,7 @@ def of_fixed_gates(seed: int) -> Run:
 def of_budgets(seed: int) -> Run:
     """Returns runs of which every one has another budget."""
     budget, weight = [(None, 1.0), (0.2, 1.0), (0.2, 5.0), (0.9, 1.0)][seed % 4]
-    return a_run(seed, replace(SETTINGS, budget=budget, budget_weight=weight))
+    return a_run(seed, SETTINGS.changed(budget=budget, budget_weight=weight))
 
 
 def of_own_tasks(seed: int) -> Run:
@@ -165,38 +178,38 @@ def test_a_network_in_evaluation_mode_is_trained_all_the_same() -> None:
 
 
 def test_progress_comes_once_a_block_and_ends_with_outcomes() -> None:
-    told = progress_of([a_run(seed, replace(SETTINGS, rounds=25)) for seed in (0, 1)])
+    told = progress_of([a_run(seed, SETTINGS.changed(rounds=25)) for seed in (0, 1)])
     assert [progress.round for progress in told] == [10, 20, 25, 25]
     assert [progress.outcomes is None for progress in told] == [True, True, True, False]
     assert all(progress.losses.shape == (2,) for progress in told)
 
 
 @mark.usefixtures("double")
-def test_losses_are_means_by_task_and_stretch_without_penalties() -> None:
-    settings = replace(SETTINGS, rounds=25, budget=0.1, budget_weight=50.0)
+def test_losses_are_means_by_task_and_interval_without_penalties() -> None:
+    settings = SETTINGS.changed(rounds=25, budget=0.1, budget_weight=50.0)
     run = a_run(settings=settings)
     losses = plainly_trained(run)[1]
     told = progress_of([run], n_last_rounds=7)
-    points = [progress.points[0] for progress in told if progress.points is not None]
-    assert [point.round for point in points] == [10, 20, 25]
-    for first, point in zip((0, 20, 40), points, strict=True):
-        part = losses[first : 2 * point.round]
+    entries = [progress.entries[0] for progress in told if progress.entries is not None]
+    assert [entry.round for entry in entries] == [10, 20, 25]
+    for first, entry in zip((0, 20, 40), entries, strict=True):
+        part = losses[first : 2 * entry.round]
         expected = [np.mean([loss for t, loss in part if t == task]) for task in range(2)]
-        assert_allclose(point.losses, expected, rtol=1e-9)
+        assert_allclose(entry.losses, expected, rtol=1e-9)
     assert_allclose(told[0].losses, [np.mean([loss for _, loss in losses[:20]])], rtol=1e-9)
     assert told[-1].outcomes is not None
     last = np.mean([loss for _, loss in losses[-14:]])
     assert_allclose(told[-1].outcomes[0].final_loss, last, rtol=1e-9)
 
 
-def test_points_hold_the_gates_at_their_time() -> None:
-    told = progress_of([a_run(seed, replace(SETTINGS, rounds=20)) for seed in (0, 1)])
-    assert told[1].points is not None and told[-1].outcomes is not None
-    for point, outcome in zip(told[1].points, told[-1].outcomes, strict=True):
-        assert point.probabilities.shape == (2, 3)
-        assert_allclose(point.probabilities, outcome.probabilities)
+def test_entries_hold_the_gates_at_their_time() -> None:
+    told = progress_of([a_run(seed, SETTINGS.changed(rounds=20)) for seed in (0, 1)])
+    assert told[1].entries is not None and told[-1].outcomes is not None
+    for entry, outcome in zip(told[1].entries, told[-1].outcomes, strict=True):
+        assert entry.probabilities.shape == (2, 3)
+        assert_allclose(entry.probabilities, outcome.probabilities)
         assert_allclose(outcome.matrix, outcome.probabilities >= 0.5)
-        assert point.share_active == outcome.matrix.mean()
+        assert entry.share_active == outcome.matrix.mean()
 
 
 def test_an_outcome_says_how_many_trained_together() -> None:
@@ -205,8 +218,8 @@ def test_an_outcome_says_how_many_trained_together() -> None:
     assert all(outcome.rounds == 10 and outcome.seconds > 0 for outcome in outcomes)
 
 
-def test_a_long_run_has_no_more_points_than_a_curve_needs(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.training._loop.N_POINTS", 3)
-    told = progress_of([a_run(settings=replace(SETTINGS, rounds=70))])
-    points = [progress.points[0].round for progress in told if progress.points is not None]
-    assert points == [30, 60, 70]
+def test_a_long_run_has_no_more_entries_than_a_curve_needs(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr("allotment.training._train.N_ENTRIES", 3)
+    told = progress_of([a_run(settings=SETTINGS.changed(rounds=70))])
+    entries = [progress.entries[0].round for progress in told if progress.entries is not None]
+    assert entries == [30, 60, 70]

@@ -10,11 +10,10 @@ import torch
 from pytest import mark, param, raises
 from torch import Tensor, nn
 
-from allotment.modules import MultiTaskNetwork
 from allotment.allocation import SharedBottom
+from allotment.modules import MultiTaskNetwork
 from allotment.tasks import Loss, Split, Task
 from allotment.training import Run, train
-
 from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, classes
 
 HEADS: dict[str, Callable[[int], nn.Module]] = {
@@ -143,7 +142,7 @@ def test_trying_heads_leaves_the_network_and_torch_as_they_were() -> None:
     assert all(torch.equal(value, before[name]) for name, value in network.state_dict().items())
 
 
-def test_a_task_of_many_runs_is_looked_at_once() -> None:
+def test_a_task_of_many_runs_is_checked_once() -> None:
     class Counted(Task):
         looks = 0
 

@@ -12,8 +12,16 @@ from allotment.allocation import GumbelMatrix
 from allotment.modules import MultiTaskNetwork
 from allotment.tasks import Task
 from allotment.training import Run
-
-from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, lines, picture_network, pictures, weights_of
+from tests.training.toy import (
+    N_INPUTS,
+    SETTINGS,
+    a_network,
+    a_run,
+    lines,
+    picture_network,
+    pictures,
+    weights_of,
+)
 
 
 def zero(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -45,7 +53,7 @@ def moved_by_decay_in(network: MultiTaskNetwork, tasks: list[Task]) -> set[str]:
     for parameter in network.parameters():
         if not (parameter != 0).all():
             nn.init.constant_(parameter, 0.5)  # L2 is seen only on what is not zero
-    settings = replace(SETTINGS, rounds=1, weight_decay=0.1)
+    settings = SETTINGS.changed(rounds=1, weight_decay=0.1)
     run = Run(network, [replace(task, loss=zero) for task in tasks], 0, settings)
     before = {name: p.detach().clone() for name, p in run.network.named_parameters()}
     after = weights_of(run)
@@ -93,7 +101,7 @@ def test_l2_is_coupled() -> None:
     # Alone, coupled L2 is a gradient, which Adam brings to the learning rate whatever its size;
     # decoupled decay would take off a share of each weight.
     tasks = [replace(task, loss=zero) for task in lines()]
-    run = a_run(settings=replace(SETTINGS, rounds=1, weight_decay=0.1), tasks=tasks)
+    run = a_run(settings=SETTINGS.changed(rounds=1, weight_decay=0.1), tasks=tasks)
     name = "layers.0.components.0.0.weight"
     before = run.network.state_dict()[name].clone()
     moved = (before - weights_of(run)[name]) * before.sign()

@@ -1,6 +1,7 @@
 """Small tasks, networks and runs for the tests of training."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from numpy.testing import assert_allclose
@@ -9,17 +10,23 @@ from torch.testing import assert_close
 
 from allotment._schema import Outcome
 from allotment.allocation import Allocation, GumbelMatrix
-from allotment.paper.networks import ConvNormReLU, NormReLU, SameAvgPool2d, SameConv2d, SameMaxPool2d
 from allotment.modules import ModularLayer, MultiTaskNetwork
-from allotment.tasks import FreshSamples, Split, Task
-from allotment.training import Progress, Run, train
-from allotment.settings import TrainingSettings
+from allotment.paper.networks import (
+    ConvNormReLU,
+    NormReLU,
+    SameAvgPool2d,
+    SameConv2d,
+    SameMaxPool2d,
+)
+from allotment.settings import Optimization, TrainingSettings
+from allotment.tasks import GeneratedDataset, Split, Task
+from allotment.training import FitResult, Progress, Run, fit, train
 
 N_INPUTS = 6
-SETTINGS = TrainingSettings(rounds=10, batch_size=8, learning_rate=0.01)
+SETTINGS = TrainingSettings(rounds=10, batch_size=8, optimization=Optimization(learning_rate=0.01))
 
 
-class Line(FreshSamples):
+class Line(GeneratedDataset):
     """Points on a line, with a little noise."""
 
     def __init__(self, seed: int, scale: float = 1.0) -> None:
@@ -32,7 +39,7 @@ class Line(FreshSamples):
 
 
 def lines(n_tasks: int = 2, scale: float = 1.0) -> list[Task]:
-    """Returns regressions on fresh samples."""
+    """Returns regressions on generated examples."""
     return [Task(f"line {task}", Line(task, scale)) for task in range(n_tasks)]
 
 
@@ -41,13 +48,13 @@ def classes(*widths: int, n: int = 40, n_held_out: int = 30) -> list[Task]:
     generator = torch.Generator().manual_seed(7)
     x = torch.randn(n + 2 * n_held_out, N_INPUTS, generator=generator)
     parts = torch.arange(len(x)).split([n, n_held_out, n_held_out])
-    views = [None, torch.arange(N_INPUTS).flip(0)]
+    permutations = [None, torch.arange(N_INPUTS).flip(0)]
     tasks = []
     for task, width in enumerate(widths):
         directions = torch.randn(N_INPUTS, width, generator=generator)
         y = (x @ directions).argmax(dim=1)
         y[:width] = torch.arange(width)  # every class is there
-        train, validation, test = (Split(x, y, rows, views[task % 2]) for rows in parts)
+        train, validation, test = (Split(x, y, rows, permutations[task % 2]) for rows in parts)
         tasks.append(Task(f"classes {task}", train, validation, test))
     return tasks
 
@@ -216,3 +223,10 @@ def crops(picture: Tensor, crop: int) -> list[Tensor]:
     padded = nn.functional.pad(picture, [crop] * 4)
     offsets = range(2 * crop + 1)
     return [padded[:, i : i + height, j : j + width] for i in offsets for j in offsets]
+
+
+def fitted(
+    network: MultiTaskNetwork, tasks: Sequence[Task] | None = None, **changes: Any
+) -> FitResult:
+    """Fits a network to two lines, or to tasks of its own, and returns the result."""
+    return fit(network, tasks or lines(), SETTINGS.changed(**changes))

@@ -40,8 +40,7 @@ class Augmenter:
         """Returns images ``[R, B, C, H, W]`` moved as uniform ``noise [R, B, n_draws]`` says."""
         if x.ndim != 5:
             raise ValueError(
-                "`crop`, `shift`, `rotation`, `zoom`, `shear` and `elastic` should be set for images "
-                "alone, examples of shape [C, H, W]. "
+                "`augmentation` should be set for images alone, examples of shape [C, H, W]. "
                 f"Found examples of shape {list(x.shape[2:])}."
             )
         is_binary = x.dtype == torch.bool

@@ -39,8 +39,8 @@ class DeviceDataset:
         self._permutations = (
             torch.stack(list(permutations.values())).to(device) if len(permutations) > 1 else None
         )
-        # A kind is what a batch needs beside its rows: a permutation, how far targets lie from inputs, and
-        # their spec.
+        # A kind is what a batch needs beside its rows: a permutation, how far targets lie from
+        # inputs, and their spec.
         numbers = {key: number for number, key in enumerate(permutations)}
         kinds = {
             self._kind(s): (numbers[id(s.permutation)], self._offset(s), self._spec(s))

@@ -1,20 +1,27 @@
 """The loss of one run on one task's batch, as a function of the run's tensors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
 from .._ops import on_streams
 from ..allocation import Allocation
-from ..modules import Noise, Pass, TaskNetwork
+from ..modules import Noise, Pass
 from ._losses import Losses
 from ._parameters import FlatParameters, Within
 from ._penalties import Budgets, PenaltySchedule
 from ._precision import rounded, widened
+from ._run import Run
+
+if TYPE_CHECKING:
+    from ..modules import TaskNetwork
+
+# From learnt tensors and a batch to each run's losses and charges.
+Strategy = Callable[[Sequence[Tensor], "Batch"], tuple[Tensor, Tensor]]
 
 
 class Batch(NamedTuple):
@@ -40,6 +47,33 @@ def noise_dims(noise: Noise) -> Any:
     return Noise(*(None if part is None else 0 for part in noise))  # type: ignore[arg-type]
 
 
+class LossModule(nn.Module):
+    """A network and its loss as one module: its state has a prefix, and a pass ends in a number."""
+
+    def __init__(self, network: "TaskNetwork", losses: Losses, mixed_precision: str) -> None:
+        super().__init__()
+        self.network = network
+        self._losses = losses
+        self._mixed_precision = mixed_precision
+        allocations = (layer.allocation for layer in network.modular_layers)
+        self._has_auxiliary = any(
+            type(allocation).auxiliary_loss is not Allocation.auxiliary_loss
+            for allocation in allocations
+        )
+
+    def forward(
+        self, task: int | Tensor, x: Any, y: tuple[Tensor, ...], noise: Noise, run: int
+    ) -> tuple[Tensor, ...]:
+        """Returns the loss, and what allocations add to it."""
+        running = Pass(task, noise)
+        outputs = self.network.compute(rounded(x, self._mixed_precision), running)
+        loss = self._losses(widened(outputs), y, task, run)
+        if not self._has_auxiliary:
+            return (loss,)
+        found = [used.allocation.auxiliary_loss(task, loss, used.weights) for used in running.used]
+        return loss, *(extra for extra in found if extra is not None)
+
+
 class Forward:
     """Computes the loss of one run, and what its gates are charged.
 
@@ -61,42 +95,39 @@ class Forward:
         self.losses = losses
         self.penalties = penalties
         self._is_global = budget_scope == "global"
-        self._is_joint = is_joint
         self._shares_streams = shares_streams
+        self._module = LossModule(parameters.network, losses, parameters.mixed_precision)
         self._within = Within(parameters.network)
-        allocations = (layer.allocation for layer in parameters.network.modular_layers)
-        self._has_auxiliary = any(
-            type(allocation).auxiliary_loss is not Allocation.auxiliary_loss
-            for allocation in allocations
-        )
+        # From a run's state, its task (of a joint step, all tasks) and batch to loss and charges.
+        self.of_run = self._all_tasks if is_joint else self._one_task
 
-    def __call__(
+    def _all_tasks(
         self,
         state: dict[str, Tensor],
-        tasks: int | list[int] | Tensor,
+        tasks: list[int] | Tensor,
         x: Any,
         y: tuple[Tensor, ...],
         noise: Noise,
         budgets: Budgets,
         run: int = 0,
     ) -> tuple[Tensor, Tensor]:
-        """Returns the loss and the charges, one number each; in a joint step ``[T]`` each."""
-        if not self._is_joint:
-            return self._one(state, tasks, x, y, noise, budgets, run)  # type: ignore[arg-type]
+        """Returns the losses and the charges of a joint step, ``[T]`` each."""
         if isinstance(tasks, Tensor):
             in_dims = (None, 0, 0, 0, noise_dims(noise), None)
-            batched = vmap(partial(self._one, run=run), in_dims=in_dims, randomness="different")
+            one = partial(self._one_task, run=run)
+            batched = vmap(one, in_dims=in_dims, randomness="different")
             found: tuple[Tensor, Tensor] = batched(state, tasks, x, y, noise, budgets)
             return found
-        assert isinstance(tasks, list)
         batch = Batch(torch.empty(0), x, y, noise)
+        parts = [batch.part(i, task) for i, task in enumerate(tasks)]
         results = [
-            self._one(state, *batch.part(i, task), budgets, run) for i, task in enumerate(tasks)
+            self._one_task(state, task, own_x, own_y, own_noise, budgets, run)
+            for task, own_x, own_y, own_noise in parts
         ]
         losses, charges = zip(*results, strict=True)
         return torch.stack(losses), torch.stack(charges)
 
-    def _one(
+    def _one_task(
         self,
         state: dict[str, Tensor],
         task: int | Tensor,
@@ -106,30 +137,97 @@ class Forward:
         budgets: Budgets,
         run: int = 0,
     ) -> tuple[Tensor, Tensor]:
-        def loss_of(network: TaskNetwork) -> tuple[Tensor, ...]:
-            running = Pass(task, noise, is_step=True)
-            outputs = network.compute(rounded(x, self.parameters.mixed_precision), running)
-            loss = self.losses(widened(outputs), y, task, run)
-            return loss, *self._auxiliary(running, loss)
-
-        def penalty_of(network: TaskNetwork) -> tuple[Tensor, ...]:
-            probabilities = network.probabilities(None if self._is_global else task)
-            return (self.penalties(probabilities, budgets, self.parameters.n_batches),)
-
-        parts = [loss_of, penalty_of] if self.penalties.any else [loss_of]
-        calls = [partial(functional_call, self._within, state, (part,)) for part in parts]
-        # Penalties are many small operations that need nothing of the pass.
-        results = on_streams(calls, []) if self._shares_streams else [call() for call in calls]
-        (loss, *auxiliary), *penalties = results
-        charges = [*auxiliary, *(penalty for (penalty,) in penalties)]
+        """Returns the loss and the charges of one task's batch, one number each."""
+        arguments = (task, x, y, noise, run)
+        if not self.penalties.any:
+            loss, *charges = functional_call(self._module, state, arguments)
+        else:
+            calls = [
+                partial(functional_call, self._module, state, arguments),
+                partial(self._penalty, state, task, budgets),
+            ]
+            # Penalties are many small operations that need nothing of the pass.
+            both = on_streams(calls, []) if self._shares_streams else [call() for call in calls]
+            (loss, *charges), penalty = both
+            charges = [*charges, *penalty]
         return loss, sum(charges[1:], charges[0]) if charges else torch.zeros_like(loss)
 
-    def _auxiliary(self, running: Pass, loss: Tensor) -> Sequence[Tensor]:
-        """Returns what allocations add to the loss of a pass."""
-        if not self._has_auxiliary:
-            return []
-        found = (
-            used.allocation.auxiliary_loss(running.task, loss, used.weights)
-            for used in running.used
-        )
-        return [extra for extra in found if extra is not None]
+    def _penalty(
+        self, state: dict[str, Tensor], task: int | Tensor, budgets: Budgets
+    ) -> tuple[Tensor]:
+        def probabilities_of(network: "TaskNetwork") -> Tensor:
+            return network.probabilities(None if self._is_global else task)
+
+        probabilities = functional_call(self._within, state, (probabilities_of,))
+        return (self.penalties(probabilities, budgets, self.parameters.n_batches),)
+
+
+class GradientPass:
+    """Turns the losses of ``R`` runs into gradients: weighed, charged and clipped."""
+
+    def __init__(self, runs: Sequence[Run], device: torch.device) -> None:
+        settings = runs[0].settings
+        self._clip_norm = settings.optimization.clip_norm
+        self._balancing = settings.loss_balancing
+        self._weights = _task_weights(runs, device)
+        if self._balancing is not None:
+            self._balancing.start(len(runs), len(runs[0].tasks), device)
+
+    def __call__(
+        self, strategy: Strategy, learnt: Sequence[Tensor], batch: Batch
+    ) -> tuple[Tensor, list[Tensor]]:
+        """Returns each run's losses as they are, and the gradients to follow, ``[R, P]`` each."""
+        losses, charges = strategy(learnt, batch)  # [R], or [R, T] in a joint step
+        total = self._weighed(losses, batch.tasks) + charges
+        if self._balancing is not None and self._balancing.needs_gradients:
+            gradients = _combined(self._balancing.combine, total, learnt)
+        else:
+            # The runs share nothing, so the gradient of the sum holds each run's own gradient. A
+            # joint step follows the mean over its tasks.
+            n_tasks = losses[0].numel()
+            gradients = _gradients_of(total.sum() / n_tasks, learnt)
+        return losses.detach(), clipped_per_run(gradients, self._clip_norm)
+
+    def _weighed(self, losses: Tensor, tasks: Tensor) -> Tensor:
+        rows = (len(losses), -1)
+        weighed = losses
+        if self._weights is not None:
+            weighed = weighed * self._weights.gather(1, tasks.view(rows)).view_as(losses)
+        if self._balancing is not None:
+            own = self._balancing.weights(weighed.detach().view(rows), tasks.view(rows))
+            weighed = weighed * own.view_as(losses)
+        return weighed
+
+
+def _task_weights(runs: Sequence[Run], device: torch.device) -> Tensor | None:
+    """Returns what each run's losses are multiplied by, ``[R, T]``; None where all are 1."""
+    weights = [[task.weight for task in run.tasks] for run in runs]
+    is_plain = all(weight == 1.0 for row in weights for weight in row)
+    return None if is_plain else torch.tensor(weights, device=device)
+
+
+def _gradients_of(total: Tensor, learnt: Sequence[Tensor], *, again: bool = False) -> list[Tensor]:
+    """Returns gradients; what a batch does not reach, such as another task's head, has zeros."""
+    found = torch.autograd.grad(
+        total, learnt, retain_graph=again, allow_unused=True, materialize_grads=True
+    )
+    return list(found)
+
+
+def _combined(
+    combine: Callable[[Tensor], Tensor], losses: Tensor, learnt: Sequence[Tensor]
+) -> list[Tensor]:
+    """Returns the gradients that a loss balancing makes of those of all tasks, ``[R, P]`` each."""
+    by_task = [_gradients_of(column.sum(), learnt, again=True) for column in losses.unbind(1)]
+    joined = torch.stack([torch.cat(gradients, dim=1) for gradients in by_task], dim=1)  # [R, T, P]
+    chosen = torch.stack([combine(own) for own in joined])
+    return list(chosen.split([flat.shape[1] for flat in learnt], dim=1))
+
+
+def clipped_per_run(gradients: Sequence[Tensor], norm: float | None) -> list[Tensor]:
+    """Returns gradients ``[R, P]``, each run's shortened to ``norm`` where it is longer."""
+    if norm is None:
+        return list(gradients)
+    squares = torch.stack([gradient.square().sum(dim=1) for gradient in gradients])
+    factor = (norm / (squares.sum(dim=0).sqrt() + 1e-6)).clamp_max(1.0)  # [R]
+    return [gradient * factor.unsqueeze(1) for gradient in gradients]

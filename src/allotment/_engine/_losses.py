@@ -1,15 +1,17 @@
 """Tasks of one network that have different targets or losses."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..modules import HeadTable, TaskNetwork
+from ..modules import HeadTable
 from ..tasks import GeneratedDataset, Loss, Split, Task
-from ._run import Run
+
+if TYPE_CHECKING:
+    from ..modules import TaskNetwork
 
 # A step of tensors computes the loss of every spec and keeps the task's own, so that each spec
 # costs a few small operations; with more of them a task is a Python number instead.
@@ -54,15 +56,16 @@ class Losses:
     A batch holds targets of every spec, of which the one of its task counts.
     """
 
-    def __init__(self, runs: Sequence[Run], network: TaskNetwork, device: torch.device) -> None:
-        self._names = [[task.name for task in run.tasks] for run in runs]
+    def __init__(
+        self, tasks: Sequence[Sequence[Task]], network: "TaskNetwork", device: torch.device
+    ) -> None:
+        self._names = [[task.name for task in own] for own in tasks]
         examples: dict[LossSpec, Tensor] = {}  # a target of each spec
         self._rows: list[list[LossSpec]] = []  # by run and task
-        for run in runs:
-            targets = [some_targets(task.train) for task in run.tasks]
-            target_specs = [target_spec(found) for found in targets]
+        for own in tasks:
+            targets = [some_targets(task.train) for task in own]
             specs = [
-                _loss_spec(task, t, target_specs[t], network) for t, task in enumerate(run.tasks)
+                _loss_spec(task, t, target_spec(targets[t]), network) for t, task in enumerate(own)
             ]
             self._rows.append(specs)
             for spec, found in zip(specs, targets, strict=True):
@@ -125,7 +128,7 @@ class Losses:
         return targets[self._target_specs.index(spec.target)]
 
 
-def _loss_spec(task: Task, index: int, target: TargetSpec, network: TaskNetwork) -> LossSpec:
+def _loss_spec(task: Task, index: int, target: TargetSpec, network: "TaskNetwork") -> LossSpec:
     loss, heads = task.loss_function, network.heads
     ignores_padding = loss is F.cross_entropy and target.dtype == torch.int64
     if isinstance(heads, HeadTable) and heads.is_padded and not ignores_padding:

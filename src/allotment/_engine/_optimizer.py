@@ -7,59 +7,88 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .._checks import first_line
 from ..settings import Optimization
-from ._adam import FlatAdam, empty_state
 from ._compact import compact, fill
+from ._lr_schedule import LRSchedule
 from ._parameters import FlatParameters
 
+N_PIECES = 72  # of a group of tensors; torch's kernel takes about half as many in a launch
+LEAST_NUMBERS = 2_048  # of a piece
+KERNEL_NUMBERS = 65_536  # of a tensor that the kernel gives to one group of threads
 
-class LRSchedule:
-    """The factor of the learning rates, as a tensor on the device that follows the batch alone.
 
-    A captured step computes it without the host, and going on from a checkpoint needs nothing.
+class FlatAdam(torch.optim.Adam):
+    """Torch's fused Adam, which on a GPU is given flat tensors in pieces.
+
+    Its kernel has one group of threads for each tensor, or for each 65,536 numbers of a large
+    one. The few flat tensors of a small network would leave most of the device idle, and took 75
+    of 1,340 microseconds of a step of the clusters network; those of a large one fill it as they
+    are. States are those of the flat tensors.
     """
 
-    def __init__(
-        self, chosen: Optimization, n_batches: int, tasks_per_step: int, device: torch.device
-    ) -> None:
-        self._n_batches = n_batches
-        self._tasks_per_step = tasks_per_step
-        self._table: Tensor | None = None
-        self.is_constant = chosen.lr_schedule == "constant"
-        if callable(chosen.lr_schedule):
-            self._table = _tabulated(chosen, n_batches // tasks_per_step).to(device)
+    @torch.no_grad()
+    def step(self, closure: None = None) -> None:  # type: ignore[override]
+        """Takes one step, given the gradients."""
+        if self.param_groups[0]["params"][0].is_cuda:
+            for group in self.param_groups:
+                self.step_in_pieces(group)
+        else:
+            super().step(closure)
 
-    def factor(self, batch: Tensor) -> Tensor:
-        """Returns the factor at a step, counted in task batches from 0."""
-        if self._table is not None:
-            step = (batch // self._tasks_per_step).reshape(1)
-            return self._table.index_select(0, step).squeeze(0)
-        return 0.5 * (1.0 + torch.cos(torch.pi * batch / self._n_batches))
+    @torch.no_grad()
+    def step_in_pieces(self, group: dict[str, Any]) -> None:
+        """Takes one step of one group of tensors."""
+        flats: list[Tensor] = group["params"]
+        size = piece_size([flat.numel() for flat in flats])
+        states = []
+        for flat in flats:
+            if not self.state[flat]:
+                self.state[flat] |= empty_state(flat)
+            states.append(self.state[flat])
+        torch._foreach_add_([state["step"] for state in states], 1)
+        names = ("weights", "gradients", "exp_avg", "exp_avg_sq", "step")
+        pieces: dict[str, list[Tensor]] = {name: [] for name in names}
+        for flat, state in zip(flats, states, strict=True):
+            assert flat.grad is not None
+            for name, whole in {"weights": flat, "gradients": flat.grad, **state}.items():
+                if name != "step":
+                    pieces[name] += whole.view(-1).split(size)
+            n_new = len(pieces["weights"]) - len(pieces["step"])
+            pieces["step"] += [state["step"]] * n_new  # which the kernel only reads
+        torch._fused_adam_(
+            pieces["weights"],
+            pieces["gradients"],
+            pieces["exp_avg"],
+            pieces["exp_avg_sq"],
+            [],
+            pieces["step"],
+            lr=group["lr"],
+            beta1=group["betas"][0],
+            beta2=group["betas"][1],
+            weight_decay=group["weight_decay"],
+            eps=group["eps"],
+            amsgrad=False,
+            maximize=False,
+        )
 
 
-def _tabulated(chosen: Optimization, n_steps: int) -> Tensor:
-    """Returns the factor that one of torch's schedulers has at each step."""
-    assert callable(chosen.lr_schedule)
-    tried = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=1.0)
-    scheduler = chosen.lr_schedule(tried)
-    factors = []
-    for _ in range(n_steps):
-        factors.append(float(tried.param_groups[0]["lr"]))
-        tried.step()
-        try:
-            scheduler.step()
-        except TypeError as error:
-            raise ValueError(
-                "`lr_schedule` should follow the step alone. "
-                f"Found {type(scheduler).__name__}, which asks for more: {error}"
-            ) from error
-    return torch.tensor(factors)
+def piece_size(n_numbers: Sequence[int]) -> int:
+    """Returns how many numbers of each tensor make a piece, given how many the tensors have."""
+    # Whole fours, which the kernel reads at once.
+    size = max(LEAST_NUMBERS, -(-sum(n_numbers) // (4 * N_PIECES)) * 4)
+    # Pieces need further launches, which larger ones would not make up for.
+    return size if 2 * size <= KERNEL_NUMBERS else max(n_numbers)
+
+
+def empty_state(flat: Tensor) -> dict[str, Tensor]:
+    """Returns the state of Adam before its first step."""
+    moments = {name: torch.zeros_like(flat) for name in ("exp_avg", "exp_avg_sq")}
+    return {"step": torch.zeros((), dtype=torch.float32, device=flat.device), **moments}
 
 
 class StepTaker(ABC):
     """Takes optimizer steps of ``R`` runs."""
-
-    can_be_captured: bool
 
     @abstractmethod
     def step(self, gradients: Sequence[Tensor]) -> None:
@@ -82,9 +111,8 @@ def step_taker(
     parameters: FlatParameters, chosen: Optimization, n_batches: int, tasks_per_step: int
 ) -> StepTaker:
     """Returns what the settings ask for."""
-    schedule = LRSchedule(chosen, n_batches, tasks_per_step, parameters.device)
     taker = AdamSteps if chosen.optimizer is None else OwnSteps
-    return taker(parameters, chosen, schedule)
+    return taker(parameters, chosen, (n_batches, tasks_per_step))
 
 
 def _rates(group: str, chosen: Optimization) -> tuple[float, float]:
@@ -98,20 +126,19 @@ def _rates(group: str, chosen: Optimization) -> tuple[float, float]:
 class AdamSteps(StepTaker):
     """Fused Adam on the flat tensors: a few operations, whatever the network."""
 
-    can_be_captured = True
-
     def __init__(
-        self, parameters: FlatParameters, chosen: Optimization, schedule: LRSchedule
+        self, parameters: FlatParameters, chosen: Optimization, length: tuple[int, int]
     ) -> None:
         self._parameters = parameters
-        self._schedule = schedule
         self._learnt = dict(parameters.learnt())
-        is_gpu = parameters.device.type == "cuda"
-        self._adam = FlatAdam(list(self._groups(chosen)), fused=True, capturable=is_gpu)
-        self._full = [float(group["lr"]) for group in self._adam.param_groups]
-        if not schedule.is_constant:
-            for group, rate in zip(self._adam.param_groups, self._full, strict=True):
-                group["lr"] = torch.tensor(rate, device=parameters.device)
+        device = parameters.device
+        groups = list(self._groups(chosen))
+        self._adam = FlatAdam(groups, fused=True, capturable=device.type == "cuda")
+        self._schedule = LRSchedule(chosen, torch.optim.Adam(groups), length, device)
+        self._schedule.check_rates_alone()
+        if not self._schedule.is_constant:
+            for group in self._adam.param_groups:
+                group["lr"] = torch.tensor(float(group["lr"]), device=device)
 
     def _groups(self, chosen: Optimization) -> Iterator[dict[str, object]]:
         alike: dict[tuple[float, float], list[Tensor]] = {}  # one call of the optimizer for each
@@ -124,9 +151,9 @@ class AdamSteps(StepTaker):
         for flat, gradient in zip(self._learnt.values(), gradients, strict=True):
             flat.grad = gradient
         if not self._schedule.is_constant:
-            factor = self._schedule.factor(self._parameters.n_batches)
-            for full, group in zip(self._full, self._adam.param_groups, strict=True):
-                group["lr"].copy_(full * factor)
+            rates = self._schedule.rates(self._parameters.n_batches).unbind()
+            for rate, group in zip(rates, self._adam.param_groups, strict=True):
+                group["lr"].copy_(rate)
         self._adam.step()
 
     def reset(self) -> None:
@@ -157,19 +184,18 @@ class OwnSteps(StepTaker):
     all of a network's, see what they would see in a loop of one's own.
     """
 
-    can_be_captured = False  # what it remembers may be anything
-
     def __init__(
-        self, parameters: FlatParameters, chosen: Optimization, schedule: LRSchedule
+        self, parameters: FlatParameters, chosen: Optimization, length: tuple[int, int]
     ) -> None:
         self._parameters = parameters
-        self._schedule = schedule
         self._chosen = chosen
         self._names = {name: group for group, names in parameters.names.items() for name in names}
         flat = {group: tensor.detach() for group, tensor in parameters.flat.items()}
         self._views = [self._own(flat, run) for run in range(parameters.n_runs)]
         self._optimizers = [self._optimizer(own) for own in self._views]
-        self._full = [float(group["lr"]) for group in self._optimizers[0].param_groups]
+        self._start = [_numbers(group) for group in self._optimizers[0].param_groups]
+        tried = self._optimizer(self._views[0])
+        self._schedule = LRSchedule(chosen, tried, length, parameters.device)
 
     def _own(self, flat: Mapping[str, Tensor], run: int) -> dict[str, Tensor]:
         """Returns one run's learnt parameters, under the user's names, as views."""
@@ -192,7 +218,13 @@ class OwnSteps(StepTaker):
             {"params": views, "lr": rate, "weight_decay": decay}
             for (rate, decay), views in groups.items()
         ]
-        optimizer = self._chosen.optimizer(made)
+        try:
+            optimizer = self._chosen.optimizer(made)
+        except Exception as error:  # whatever an optimizer says to these parameters
+            raise ValueError(
+                "`optimizer` should make an optimizer of torch's from parameter groups. "
+                f"Found that it does not: {first_line(error)}"
+            ) from error
         if not isinstance(optimizer, torch.optim.Optimizer):
             raise TypeError(
                 "`optimizer` should return an optimizer of torch's. "
@@ -211,9 +243,9 @@ class OwnSteps(StepTaker):
             for name, gradient in self._own(flat, run).items():
                 self._views[run][name].grad = gradient
             if not self._schedule.is_constant:
-                factor = float(self._schedule.factor(self._parameters.n_batches))
-                for full, group in zip(self._full, optimizer.param_groups, strict=True):
-                    group["lr"] = full * factor
+                options = self._schedule.options(self._parameters.n_batches)
+                for group, own in zip(optimizer.param_groups, options, strict=True):
+                    group.update(own)
             optimizer.step()
 
     def reset(self) -> None:
@@ -225,16 +257,39 @@ class OwnSteps(StepTaker):
         for run, optimizer in enumerate(self._optimizers):
             for index, values in optimizer.state_dict()["state"].items():
                 for name, value in values.items():
-                    if value is not None:
-                        copy = torch.as_tensor(value).detach().to("cpu", copy=True)
-                        found[f"optimizer/{run}/{index}/{name}"] = copy
+                    found |= _saved(f"optimizer/{run}/{index}/{name}", value)
+            # Some count, or estimate a rate, in their groups.
+            for index, group in enumerate(optimizer.param_groups):
+                for name, value in _numbers(group).items():
+                    if value != self._start[index].get(name):
+                        found |= _saved(f"optimizer groups/{run}/{index}/{name}", value)
         return found
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
         for run, optimizer in enumerate(self._optimizers):
             state: dict[int, dict[str, Any]] = {}
-            for key, value in tensors.items():
-                prefix, *rest = key.split("/")
-                if prefix == "optimizer" and rest[0] == str(run):
-                    state.setdefault(int(rest[1]), {})[rest[2]] = value.clone()
+            for key, tensor in tensors.items():
+                place, *rest = key.split("/")
+                if not place.startswith("optimizer") or rest[0] != str(run):
+                    continue
+                index, name, *kind = rest[1:]
+                value = tensor.item() if kind else tensor.clone()
+                if place == "optimizer":
+                    state.setdefault(int(index), {})[name] = value
+                else:
+                    optimizer.param_groups[int(index)][name] = value
             optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def _numbers(group: Mapping[str, Any]) -> dict[str, float | int]:
+    return {name: value for name, value in group.items() if isinstance(value, bool | int | float)}
+
+
+def _saved(name: str, value: Any) -> dict[str, Tensor]:
+    """Returns a copy of a tensor, or of a number of Python's, which its name then says."""
+    if isinstance(value, Tensor):
+        return {name: value.detach().to("cpu", copy=True)}
+    if not isinstance(value, bool | int | float):
+        return {}
+    dtype = torch.float64 if isinstance(value, float) else None
+    return {f"{name}/number": torch.tensor(value, dtype=dtype)}

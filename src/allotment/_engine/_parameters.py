@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from math import prod
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -12,7 +12,7 @@ from torch.func import functional_call, vmap
 
 from .._schema import Floats
 from ..allocation import Allocation
-from ..modules import HeadTable, TaskNetwork, difference
+from ..modules import HeadTable, difference
 from ._precision import arithmetic, rounded
 from ._stacked_network import locations, stack
 
@@ -24,6 +24,9 @@ NORMALISATIONS = (
 GROUPS = ("weights", "scales", "biases", "allocation", "frozen")
 
 Result = TypeVar("Result")
+
+if TYPE_CHECKING:
+    from ..modules import TaskNetwork
 
 
 class FlatParameters:
@@ -37,18 +40,12 @@ class FlatParameters:
 
     def __init__(
         self,
-        networks: Sequence[TaskNetwork],
+        networks: "Sequence[TaskNetwork]",
         device: torch.device,
         mixed_precision: str = "off",
     ) -> None:
         stacked = [stack(network) for network in networks]
-        for other in stacked[1:]:
-            found = difference(stacked[0], other)
-            if found:
-                raise ValueError(
-                    "Networks that train together should differ in the values of their parameters "
-                    f"and fixed allocations alone. Found that {found}."
-                )
+        _check_alike(stacked)
         self.n_runs = len(networks)
         self.device = device
         # Not on a CPU, where shorter products save nothing and some processors cannot make them.
@@ -69,7 +66,7 @@ class FlatParameters:
         }
         self.network.to(device)
 
-    def _share_clock(self, networks: Sequence[TaskNetwork]) -> None:
+    def _share_clock(self, networks: "Sequence[TaskNetwork]") -> None:
         """Gives allocations that do nothing but count batches one count, for all runs.
 
         It begins where the networks stand, so that annealing goes on.
@@ -154,7 +151,7 @@ class FlatParameters:
         """Returns each run's probabilities and evaluation matrix, both ``[R, T, C]``."""
         within = Within(self.network)
 
-        def both(network: TaskNetwork) -> tuple[Tensor, Tensor]:
+        def both(network: "TaskNetwork") -> tuple[Tensor, Tensor]:
             return network.probabilities(), network.matrix()
 
         def one(state: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -222,52 +219,60 @@ class Within(nn.Module):
     That is the form in which a call can be batched over runs.
     """
 
-    def __init__(self, network: TaskNetwork) -> None:
+    def __init__(self, network: "TaskNetwork") -> None:
         super().__init__()
         self.network = network
 
-    def forward(self, call: Callable[[TaskNetwork], Result]) -> Result:
+    def forward(self, call: "Callable[[TaskNetwork], Result]") -> Result:
         return call(self.network)
 
 
-def _n_batches(network: TaskNetwork) -> int:
+def _check_alike(networks: "Sequence[TaskNetwork]") -> None:
+    for other in networks[1:]:
+        found = difference(networks[0], other)
+        if found:
+            raise ValueError(
+                "Networks that train together should differ in the values of their parameters and "
+                f"fixed allocations alone. Found that {found}."
+            )
+
+
+def _n_batches(network: "TaskNetwork") -> int:
     """Returns how many training batches have passed, as the allocations count."""
     counts = (layer.allocation.n_batches for layer in network.modular_layers)
     return max((int(count) for count in counts if count is not None), default=0)
 
 
-def _names_by_group(network: TaskNetwork) -> dict[str, list[str]]:
-    """Returns the names of parameters by optimizer group; groups without any are left out.
-
-    The shift of a normalisation, though torch calls it ``bias``, counts as a weight, as in the
-    authors' code: it is among the ``scales``, which are treated as weights but never rounded.
-    """
+def _names_by_group(network: "TaskNetwork") -> dict[str, list[str]]:
+    """Returns the names of parameters by optimizer group; groups without any are left out."""
     groups: dict[str, list[str]] = {group: [] for group in GROUPS}
     unique = dict(network.named_parameters())  # a parameter in two places has its first name here
     allocated = {
-        f"{path}.{name}"
-        for path, module in network.named_modules()
+        id(parameter)
+        for module in network.modules()
         if isinstance(module, Allocation)
-        for name, _ in module.named_parameters()  # at any depth, such as a router's
+        for parameter in module.parameters()  # at any depth, such as a router's
     }
     for path, module in network.named_modules():
         for leaf, parameter in module.named_parameters(recurse=False):
             name = f"{path}.{leaf}" if path else leaf
-            if name not in unique:
-                continue
-            if not parameter.requires_grad:
-                groups["frozen"].append(name)
-            elif name in allocated:
-                groups["allocation"].append(name)
-            elif isinstance(module, NORMALISATIONS):
-                groups["scales"].append(name)
-            elif "bias" in leaf:
-                groups["biases"].append(name)
-            elif isinstance(module, HeadTable):
-                groups["scales"].append(name)
-            else:
-                groups["weights"].append(name)
+            if name in unique:
+                group = "allocation" if id(parameter) in allocated else _group(module, leaf)
+                groups[group if parameter.requires_grad else "frozen"].append(name)
     return {group: names for group, names in groups.items() if names}
+
+
+def _group(module: nn.Module, leaf: str) -> str:
+    """Returns the group of a module's own parameter.
+
+    The shift of a normalisation, though torch calls it ``bias``, counts as a weight, as in the
+    authors' code: it is among the ``scales``, which are treated as weights but never rounded.
+    """
+    if isinstance(module, NORMALISATIONS):
+        return "scales"
+    if "bias" in leaf:
+        return "biases"
+    return "scales" if isinstance(module, HeadTable) else "weights"
 
 
 def _rows(tensor: Tensor) -> Sequence[Tensor]:

@@ -1,8 +1,11 @@
 """How the steps of a training are computed: decided once, before the first step, with reasons."""
 
+import random
 import warnings
 from dataclasses import dataclass, fields
+from typing import Any
 
+import numpy as np
 import torch
 from torch import nn
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -12,7 +15,6 @@ from .._checks import first_line
 from ..settings import TrainingSettings
 from ._forward import Batch, Forward
 from ._run_by_run import RunByRun
-from ._side_effects import SideEffects
 from ._vmapped import Vmapped
 
 # Runs whose pass has so many floating-point operations go on streams in place of being batched,
@@ -21,7 +23,7 @@ from ._vmapped import Vmapped
 LARGE = 1_000_000_000
 SMALL = 8_000_000  # floating-point operations of all runs below which one thread is best on a CPU
 
-Strategy = Vmapped | RunByRun
+_PLAIN = (bool, int, float, complex, str, type(None))  # what counts as a value in Python
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def first_pass(forward: Forward, batch: Batch) -> Findings:
     network = forward.parameters.network
     by_tensor = not why_by_number(forward) and forward.losses.are_one
     effects = SideEffects(network)
-    with _Operations() as counter:
+    with _Operations() as counter:  # type: ignore[no-untyped-call]
         RunByRun(forward, task_is_tensor=by_tensor).first(batch)
     found = Findings(counter.total, effects.what_changed())
     effects.undo()
@@ -173,24 +175,25 @@ def why_eager(
     settings: TrainingSettings, forward: Forward, runs: Choice, findings: Findings, is_over: bool
 ) -> Choice | None:
     """Returns why a step cannot be recorded, or None where it can be tried."""
-    balancing = settings.loss_balancing
-    if is_over:
-        return Choice("eager", "no steps are left.")
-    if not settings.execution.trace:
-        return Choice("eager", "`execution.trace` is off.")
-    if findings.side_effects:
-        return Choice("eager", f"{findings.side_effects}.", is_slower=True)
-    if why_by_number(forward):
-        return Choice("eager", why_by_number(forward))
-    if runs.is_slower:
-        return Choice("eager", "runs are computed one by one.")
-    if forward.parameters.keeps_statistics:
-        return Choice("eager", "a pass changes buffers, such as the statistics of batches.")
-    if balancing is not None and balancing.needs_gradients:
-        return Choice("eager", "the loss balancing asks for each task's gradients.")
-    if settings.optimization.optimizer is not None and forward.parameters.device.type == "cuda":
-        return Choice("eager", "an optimizer of one's own takes its steps from Python.")
-    return None
+    parameters, by_number = forward.parameters, why_by_number(forward)
+    balancing, own_optimizer = settings.loss_balancing, settings.optimization.optimizer
+    reasons = {
+        "no steps are left.": is_over,
+        "`execution.trace` is off.": not settings.execution.trace,
+        f"{findings.side_effects}.": bool(findings.side_effects),
+        by_number: bool(by_number),
+        "runs are computed one by one.": runs.is_slower,
+        "a pass changes buffers, such as the statistics of batches.": parameters.keeps_statistics,
+        "the loss balancing asks for each task's gradients.": balancing is not None
+        and balancing.needs_gradients,
+        "an optimizer of one's own takes its steps from Python.": own_optimizer is not None
+        and parameters.device.type == "cuda",
+    }
+    reason = next((reason for reason, holds in reasons.items() if holds), None)
+    if reason is None:
+        return None
+    # A module that counts its passes could be written otherwise, so it is told.
+    return Choice("eager", reason, is_slower=reason == f"{findings.side_effects}.")
 
 
 def choose_task(forward: Forward, runs: Choice, step: Choice) -> Choice:
@@ -220,3 +223,48 @@ def choose_annealing(first_batch: int) -> Choice:
     if first_batch:
         return Choice(f"batch {first_batch:,}", "the network was trained before, and goes on.")
     return Choice("batch 0", "the network is new.")
+
+
+class SideEffects:
+    """What a pass changes in Python itself, which a recorded step would freeze.
+
+    That is what the modules of a network hold beside tensors, and Python's and NumPy's generators.
+
+    A step is recorded as operations on tensors. A module that counts its passes, or draws from
+    `random`, would do so once, and every later step would use what it found then.
+    """
+
+    def __init__(self, network: nn.Module) -> None:
+        self._modules = dict(network.named_modules())
+        self._values = self._plain_values()
+        self._random = random.getstate()
+        self._numpy = np.random.get_state()  # noqa: NPY002  (the generator that modules would use)
+
+    def what_changed(self) -> str:
+        """Returns what a pass has changed since, in words; nothing where it changed nothing."""
+        now = self._plain_values()
+        for (path, name), value in self._values.items():
+            if now.get((path, name), value) != value:
+                kind = type(self._modules[path]).__name__
+                return f"a pass changes `{name}` of {kind}"
+        if random.getstate() != self._random:
+            return "a pass draws from Python's `random`"
+        state = np.random.get_state()  # noqa: NPY002
+        if repr(state) != repr(self._numpy):
+            return "a pass draws from NumPy's generator"
+        return ""
+
+    def undo(self) -> None:
+        """Undoes what was changed."""
+        for (path, name), value in self._values.items():
+            setattr(self._modules[path], name, value)
+        random.setstate(self._random)
+        np.random.set_state(self._numpy)  # noqa: NPY002
+
+    def _plain_values(self) -> dict[tuple[str, str], Any]:
+        return {
+            (path, name): value
+            for path, module in self._modules.items()
+            for name, value in vars(module).items()
+            if isinstance(value, _PLAIN)
+        }

@@ -22,14 +22,14 @@ class RunByRun:
 
     def __call__(self, learnt: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns each run's losses and charges, ``[R]`` each; ``[R, T]`` in a joint step."""
-        calls = [partial(self._forward, *own) for own in self._arguments(learnt, batch)]
+        calls = [partial(self._forward.of_run, *own) for own in self._arguments(learnt, batch)]
         results = on_streams(calls, [batch.inputs, *batch.targets])
         losses, charges = zip(*results, strict=True)
         return torch.stack(losses), torch.stack(charges)
 
     def first(self, batch: Batch) -> None:
         """Computes the first run alone."""
-        self._forward(*self._arguments((), batch)[0])
+        self._forward.of_run(*self._arguments((), batch)[0])
 
     def _arguments(self, learnt: Sequence[Tensor], batch: Batch) -> list[tuple[Any, ...]]:
         states = self._forward.parameters.states("network.", learnt)

@@ -6,17 +6,14 @@ are one table. The network that a user built keeps its own names and shapes thro
 
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor, nn
 
-from ..modules import (
-    HeadTable,
-    ModularLayer,
-    TaskNetwork,
-    are_linear,
-    group_by_architecture,
-)
+from ..modules import HeadTable, ModularLayer, are_linear, group_by_architecture
+
+if TYPE_CHECKING:
+    from ..modules import TaskNetwork
 
 
 class Location(NamedTuple):
@@ -34,16 +31,16 @@ class Location(NamedTuple):
         return value if self.width is None else value[: self.width]
 
 
-def stack(network: TaskNetwork) -> TaskNetwork:
+def stack(network: "TaskNetwork") -> "TaskNetwork":
     """Returns a copy of ``network`` in stacked form, sharing no tensor with it.
 
     What holds a parameter that stands in another place too stays as it is: stacked, each place
-    would have a parameter of its own.
+    would have a parameter of its own. So does a layer with others inside its components.
     """
     stacked = deepcopy(network)
     shared = _shared(stacked)
     for layer in stacked.modular_layers:
-        if not _holds(layer.components, shared):
+        if _can_stack(layer, shared):
             layer.stack_()
     if _has_table(stacked, shared):
         assert isinstance(stacked.heads, nn.ModuleList)
@@ -51,17 +48,15 @@ def stack(network: TaskNetwork) -> TaskNetwork:
     return stacked
 
 
-def locations(network: TaskNetwork) -> dict[str, Location]:
+def locations(network: "TaskNetwork") -> dict[str, Location]:
     """Returns where each entry of ``network.state_dict()`` lies in the stacked state."""
     shared = _shared(network)
     firsts = {id(p): name for name, p in network.named_parameters()}
-    everywhere = dict(network.named_parameters(remove_duplicate=False))
-    found = {
-        name: Location(firsts[id(everywhere[name])] if name in everywhere else name)
-        for name in network.state_dict()
-    }
+    found = {name: Location(name) for name in network.state_dict()}
+    for name, parameter in network.named_parameters(remove_duplicate=False):
+        found[name] = Location(firsts[id(parameter)])
     for path, layer in network.named_modules():
-        if isinstance(layer, ModularLayer) and not _holds(layer.components, shared):
+        if isinstance(layer, ModularLayer) and _can_stack(layer, shared):
             found |= _of_components(f"{path}.components", layer)
     if _has_table(network, shared):
         assert isinstance(network.heads, nn.ModuleList)
@@ -71,7 +66,12 @@ def locations(network: TaskNetwork) -> dict[str, Location]:
     return found
 
 
-def _has_table(network: TaskNetwork, shared: set[int]) -> bool:
+def _can_stack(layer: ModularLayer, shared: set[int]) -> bool:
+    holds_layer = any(isinstance(part, ModularLayer) for part in layer.components.modules())
+    return not holds_layer and not _holds(layer.components, shared)
+
+
+def _has_table(network: "TaskNetwork", shared: set[int]) -> bool:
     heads = list(network.heads) if isinstance(network.heads, nn.ModuleList) else []
     return bool(heads) and are_linear(heads) and not any(_holds(head, shared) for head in heads)
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,10 +15,9 @@ from ..allocation import Allocation
 from ..modules import HeadTable, Noise, TaskNetwork
 from ._augmentation import Augmenter
 from ._compact import compact, fill
-from ._cuda_graph import GraphSteps, fastest_convolutions
 from ._dataset import device_dataset
 from ._ema import EMA
-from ._forward import Batch, Forward
+from ._forward import Batch, Forward, GradientPass
 from ._losses import Losses
 from ._optimizer import step_taker
 from ._parameters import FlatParameters, Within
@@ -24,7 +25,6 @@ from ._penalties import PenaltySchedule
 from ._plan import (
     Choice,
     ExecutionPlan,
-    Strategy,
     choose_annealing,
     choose_runs,
     choose_task,
@@ -32,11 +32,11 @@ from ._plan import (
     first_pass,
     why_eager,
 )
+from ._recording import Gradients, GraphSteps, fastest_convolutions, traced
 from ._run import Run, check_alike
 from ._run_by_run import RunByRun
 from ._sampler import BatchSampler, Block
 from ._threads import one_thread
-from ._tracing import Gradients, traced
 from ._vmapped import Vmapped
 
 
@@ -63,14 +63,11 @@ class Trainer:
         )
         decay = chosen.optimization.ema_decay
         self._ema = EMA(self.parameters, decay, self._tasks_per_step) if decay else None
-        self._weights = _task_weights(runs, device)
-        if chosen.loss_balancing is not None:
-            chosen.loss_balancing.start(len(runs), self.n_tasks, device)
+        self._gradient_pass = GradientPass(runs, device)
         self._advancing = _advancing(self.parameters.network)
         self._make_sampler(runs)
         self._drawn = (0, self._sampler.make(0))
         self._graph: GraphSteps | None = None
-        self._gradients: Gradients = self._eager
         self.plan = self._prepare(runs, n_batches, is_over)
         self.plan.warn()
 
@@ -80,12 +77,12 @@ class Trainer:
         tasks = [task for run in runs for task in run.tasks]
         self._dataset = device_dataset(tasks, self.device, keep=network.accepted_dtypes)
         heads = network.heads
-        has_dropout = network.dropout and isinstance(heads, HeadTable)
+        n_features = heads.weight.shape[-1] if isinstance(heads, HeadTable) else 0
         allocations = [layer.allocation for layer in network.modular_layers]
         widths = {
             "gates": sum(a.n_noise for a in allocations if not a.sees_examples),
             "examples": sum(a.n_noise for a in allocations if a.sees_examples),
-            "dropout": heads.weight.shape[-1] if has_dropout else 0,  # type: ignore[union-attr]
+            "dropout": n_features if network.dropout else 0,
             "augmentation": self._augmenter.n_draws,
         }
         self._sampler = BatchSampler(runs, self._dataset, widths)
@@ -100,7 +97,7 @@ class Trainer:
         def forward(shares_streams: bool) -> Forward:
             return Forward(
                 parameters,
-                Losses(runs, parameters.network, self.device),
+                Losses([run.tasks for run in runs], parameters.network, self.device),
                 PenaltySchedule(penalties, sizes, n_batches),
                 chosen.penalties.budget_scope,
                 is_joint=chosen.schedule == "joint",
@@ -108,6 +105,7 @@ class Trainer:
             )
 
         untouched = parameters.snapshot()
+        remembered = {name: tensor.clone() for name, tensor in self._balancing_state().items()}
         with torch_stream(self._seed, "trial"), parameters.arithmetic(), fastest_convolutions():
             trial, batch = forward(False), self._batch(block, 0)
             findings = first_pass(trial, batch)
@@ -115,11 +113,15 @@ class Trainer:
             how_step = why_eager(chosen, trial, how_runs, findings, is_over)
             final = forward(how_runs.value in ("alone", "vmapped"))
             if how_step is None:
-                self._strategy = _strategy(final, how_runs, task_is_tensor=True)
+                self._gradients = self._eager(final, how_runs, task_is_tensor=True)
                 how_step = self._recorded(block)
         how_task = choose_task(final, how_runs, how_step)
-        self._strategy = _strategy(final, how_runs, task_is_tensor=how_task.value == "tensor")
+        if how_step.value == "eager":
+            by_tensor = how_task.value == "tensor"
+            self._gradients = self._eager(final, how_runs, task_is_tensor=by_tensor)
         parameters.restore(untouched)
+        for name, tensor in self._balancing_state().items():
+            tensor.copy_(remembered[name])
         if self._ema is not None:
             self._ema.restart()
         return ExecutionPlan(
@@ -132,13 +134,22 @@ class Trainer:
             annealing=choose_annealing(parameters.first_batch),
         )
 
+    def _eager(self, forward: Forward, runs: Choice, *, task_is_tensor: bool) -> Gradients:
+        """Returns the gradients of a batch as a function, by the strategy that was chosen."""
+        strategy = (
+            Vmapped(forward)
+            if runs.value == "vmapped"
+            else RunByRun(forward, task_is_tensor=task_is_tensor)
+        )
+        return partial(self._gradient_pass, strategy)
+
     def _recorded(self, block: Block) -> Choice:
         """Records the step and returns what came of it."""
         compiles, on_cpu = self.settings.execution.compile, self.device.type == "cpu"
         if on_cpu or compiles:
             try:
                 batch = self._batch(block, 0)
-                self._gradients = traced(self._eager, self._learnt, batch, compiled=compiles)
+                self._gradients = traced(self._gradients, self._learnt, batch, compiled=compiles)
             except Exception as error:  # whatever a user's component raises while it is recorded
                 return Choice("eager", first_line(error), is_slower=True)
         if on_cpu and compiles:
@@ -176,7 +187,10 @@ class Trainer:
             else:
                 here = block.to(self.device)
                 with self.parameters.arithmetic(), self._threads():
-                    losses = torch.stack([self._step(here, index) for index in range(n_steps)])
+                    taken = []
+                    for index in range(n_steps):
+                        taken.append(self._step(here, index))  # noqa: PERF401
+                    losses = torch.stack(taken)
         return losses.transpose(1, 2).flatten(0, 1), tasks
 
     def _threads(self) -> AbstractContextManager[None]:
@@ -193,52 +207,24 @@ class Trainer:
             self._ema.update()
         return losses.view(self.parameters.n_runs, -1)
 
-    def _eager(self, learnt: list[Tensor], batch: Batch) -> tuple[Tensor, list[Tensor]]:
-        """Returns each run's losses, and the clipped gradients, ``[R, P]`` each."""
-        losses, charges = self._strategy(learnt, batch)
-        balancing = self.settings.loss_balancing
-        weighted = losses
-        if self._weights is not None:
-            tasks = batch.tasks.view(losses.shape[0], -1)
-            weighted = weighted * self._weights.gather(1, tasks).view_as(losses)
-        if balancing is not None:
-            shape = (losses.shape[0], -1)
-            own = balancing.weights(weighted.detach().view(shape), batch.tasks.view(shape))
-            weighted = weighted * own.view_as(losses)
-        if balancing is not None and balancing.needs_gradients:
-            gradients = _combined(balancing.combine, weighted + charges, learnt)
-        else:
-            # The runs share nothing, so the gradient of the sum holds each run's own gradient. A
-            # joint step follows the mean over its tasks.
-            total = (weighted + charges).sum() / self._tasks_per_step
-            gradients = _gradients_of(total, learnt)
-        clip_norm = self.settings.optimization.clip_norm
-        return losses.detach(), clipped_per_run(gradients, clip_norm)
-
     def _batch(self, block: Block, index: int | Tensor) -> Batch:
-        def entry(tensor: Tensor) -> Tensor:
-            """Returns a step's part of a tensor, ``[R, ...]``; in a joint step ``[R * T, ...]``."""
-            if self._tasks_per_step == 1:
-                return _entry(tensor, index)
-            steps = tensor.unflatten(0, (-1, self._tasks_per_step))
-            return _entry(steps, index).transpose(0, 1).flatten(0, 1)
-
+        """Returns a step's part of a block; in a joint step ``[R, T, ...]`` each."""
+        here = _Entry(index, self.parameters.n_runs, self._tasks_per_step)
         if self._dataset is None:
             assert block.inputs is not None
-            x, y = entry(block.inputs), tuple(entry(targets) for targets in block.targets)
+            x, y = here.of(block.inputs), tuple(here.of(targets) for targets in block.targets)
         else:
             assert block.rows is not None and block.kinds is not None
-            x, y = self._dataset.fetch(entry(block.rows), entry(block.kinds))
-        noise = {use: entry(part) for use, part in block.noise.items()}
+            x, y = self._dataset.fetch(here.of(block.rows), here.of(block.kinds))
+        noise = {use: here.of(part) for use, part in block.noise.items()}
         if "augmentation" in noise:
             x = self._augmenter(x, noise.pop("augmentation"))
-        tasks = entry(block.tasks)
-        if self._tasks_per_step > 1:
-            shape = (self.parameters.n_runs, self._tasks_per_step)
-            tasks, x = tasks.unflatten(0, shape), x.unflatten(0, shape)
-            y = tuple(targets.unflatten(0, shape) for targets in y)
-            noise = {use: part.unflatten(0, shape) for use, part in noise.items()}
-        return Batch(tasks, x, y, Noise(**noise))
+        return Batch(
+            here.by_run(here.of(block.tasks)),
+            here.by_run(x),
+            tuple(map(here.by_run, y)),
+            Noise(**{use: here.by_run(part) for use, part in noise.items()}),
+        )
 
     @torch.no_grad()
     def _advance(self) -> None:
@@ -289,50 +275,33 @@ class Trainer:
         return {} if balancing is None else balancing.state()
 
 
-def _strategy(forward: Forward, runs: Choice, *, task_is_tensor: bool) -> Strategy:
-    if runs.value == "vmapped":
-        return Vmapped(forward)
-    return RunByRun(forward, task_is_tensor=task_is_tensor)
-
-
 def _advancing(network: TaskNetwork) -> set[Allocation]:
     """Returns the allocations that do more than count batches when one has passed."""
     allocations = {layer.allocation for layer in network.modular_layers}
     return {a for a in allocations if type(a).advance is not Allocation.advance}
 
 
-def _task_weights(runs: Sequence[Run], device: torch.device) -> Tensor | None:
-    """Returns what each run's losses are multiplied by, ``[R, T]``; None where all are 1."""
-    weights = [[task.weight for task in run.tasks] for run in runs]
-    is_plain = all(weight == 1.0 for row in weights for weight in row)
-    return None if is_plain else torch.tensor(weights, device=device)
+class _Entry(NamedTuple):
+    """Which part of a block a step takes."""
 
+    at: int | Tensor  # one on the device stays there
+    n_runs: int
+    tasks_per_step: int
 
-def _gradients_of(total: Tensor, learnt: Sequence[Tensor], *, again: bool = False) -> list[Tensor]:
-    """Returns gradients; what a batch does not reach, such as another task's head, has zeros."""
-    found = torch.autograd.grad(
-        total, learnt, retain_graph=again, allow_unused=True, materialize_grads=True
-    )
-    return list(found)
+    def of(self, tensor: Tensor) -> Tensor:
+        """Returns a step's part of a tensor, ``[R, ...]``; in a joint step ``[R * T, ...]``."""
+        is_joint = self.tasks_per_step > 1
+        steps = tensor.unflatten(0, (-1, self.tasks_per_step)) if is_joint else tensor
+        found: Tensor = (
+            steps[self.at]
+            if isinstance(self.at, int)
+            else steps.index_select(0, self.at).squeeze(0)
+        )
+        return found.transpose(0, 1).flatten(0, 1) if is_joint else found
 
-
-def _combined(combine, losses: Tensor, learnt: Sequence[Tensor]) -> list[Tensor]:  # type: ignore[no-untyped-def]
-    """Returns the gradients that a loss balancing makes of those of all tasks, ``[R, P]`` each."""
-    by_task = [_gradients_of(column.sum(), learnt, again=True) for column in losses.unbind(1)]
-    joined = torch.stack([torch.cat(gradients, dim=1) for gradients in by_task], dim=1)  # [R, T, P]
-    chosen = torch.stack([combine(own) for own in joined])
-    return list(chosen.split([flat.shape[1] for flat in learnt], dim=1))
-
-
-def clipped_per_run(gradients: Sequence[Tensor], norm: float | None) -> list[Tensor]:
-    """Returns gradients ``[R, P]``, each run's shortened to ``norm`` where it is longer."""
-    if norm is None:
-        return list(gradients)
-    squares = torch.stack([gradient.square().sum(dim=1) for gradient in gradients])
-    factor = (norm / (squares.sum(dim=0).sqrt() + 1e-6)).clamp_max(1.0)  # [R]
-    return [gradient * factor.unsqueeze(1) for gradient in gradients]
-
-
-def _entry(tensor: Tensor, index: int | Tensor) -> Tensor:
-    """Returns ``tensor[index]``; an index on the device stays there."""
-    return tensor[index] if isinstance(index, int) else tensor.index_select(0, index).squeeze(0)
+    def by_run(self, part: Tensor) -> Tensor:
+        """Returns a part with the tasks of a joint step apart, ``[R, T, ...]``."""
+        if self.tasks_per_step == 1:
+            return part
+        apart: Tensor = part.unflatten(0, (self.n_runs, self.tasks_per_step))
+        return apart

@@ -21,6 +21,6 @@ class Vmapped:
         state = self._forward.parameters.state("network.", learnt)
         keep_for_capture(state.values())
         in_dims = (0, 0, 0, 0, noise_dims(batch.noise), 0)
-        batched = vmap(self._forward.__call__, in_dims=in_dims, randomness="different")
+        batched = vmap(self._forward.of_run, in_dims=in_dims, randomness="different")
         found: tuple[Tensor, Tensor] = batched(state, *batch, self._budgets)
         return found

@@ -11,7 +11,6 @@ tensor([[0.7500, 0.7500, 0.7500],
 """
 
 from ._available import plain_operations as plain_operations
-from ._branches import for_branches as for_branches
 from ._conv import Window as Window
 from ._conv import can_convolve as can_convolve
 from ._conv import few_channels as few_channels
@@ -23,5 +22,6 @@ from ._mix import mix as mix
 from ._norm import norm_relu as norm_relu
 from ._pool import pool3x3 as pool3x3
 from ._streams import cuda_streams as cuda_streams
+from ._streams import has_streams as has_streams
 from ._streams import keep_for_capture as keep_for_capture
 from ._streams import on_streams as on_streams

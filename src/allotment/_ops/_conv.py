@@ -88,11 +88,11 @@ class _Convolution(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
-        from ._kernels import image_slopes, kernel_slopes
+        from ._kernels import image_gradients, kernel_gradients
 
         (x, weight), (dy,), window = ctx.saved_tensors, gradients, ctx.window
-        dx = image_slopes(dy, weight, x.shape, window) if ctx.needs_input_grad[0] else None
-        dweight = kernel_slopes(dy, x, weight, window) if ctx.needs_input_grad[1] else None
+        dx = image_gradients(dy, weight, x.shape, window) if ctx.needs_input_grad[0] else None
+        dweight = kernel_gradients(dy, x, weight, window) if ctx.needs_input_grad[1] else None
         return dx, dweight, None
 
     @staticmethod

@@ -52,8 +52,8 @@ class _Draw(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         from ._kernels import draw_backward
 
-        tasks, weights, slopes = ctx.saved_tensors
-        dlogits = draw_backward(gradients[0], tasks, weights, slopes, ctx.shape)
+        tasks, weights, derivatives = ctx.saved_tensors
+        dlogits = draw_backward(gradients[0], tasks, weights, derivatives, ctx.shape)
         return dlogits, None, None, None, None, None
 
     @staticmethod
@@ -63,5 +63,5 @@ class _Draw(torch.autograd.Function):
         *rows, step, start, floor = arguments
         folded = [fold(info.batch_size, dim, t) for dim, t in zip(in_dims, rows, strict=False)]
         drawn = _Draw.apply(*folded, step, start, floor)  # type: ignore[no-untyped-call]
-        weights, slopes = (unfold(info.batch_size, part) for part in drawn)
-        return (weights, slopes), (0, 0)
+        weights, derivatives = (unfold(info.batch_size, part) for part in drawn)
+        return (weights, derivatives), (0, 0)

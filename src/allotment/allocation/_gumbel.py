@@ -60,13 +60,17 @@ class GumbelMatrix(Allocation):
     def weights(
         self, task: int | Tensor, x: Tensor | None = None, *, noise: Tensor | None = None
     ) -> Tensor:
-        is_draw = self.training and noise is not None and isinstance(task, Tensor)
-        if is_draw and type(self.temperature) is Annealing and can_draw(self.logits):
+        if self.training and noise is not None and isinstance(task, Tensor) and self._can_fuse:
             start, floor = self.temperature.start, self.temperature.floor
             return drawn_weights(self.logits, task, noise, self.n_batches, start, floor)
         gates = self.gates(task, noise=noise)
         # `clamp_min`, not `maximum`: the latter halves the gradient at a tie, one open gate.
         return gates / gates.sum().clamp_min(1.0)
+
+    @property
+    def _can_fuse(self) -> bool:
+        """Whether one kernel may draw the gates: on a GPU, with the paper's annealing."""
+        return type(self.temperature) is Annealing and can_draw(self.logits)
 
     def gates(self, task: int | Tensor, *, noise: Tensor | None = None) -> Tensor:
         """Returns the gates of one pass, each exactly 0 or 1, shape ``[C]``."""

@@ -39,8 +39,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     except torch.OutOfMemoryError as error:
         print(
-            "allotment: runs that train together should fit on the device; `--together N` trains "
-            f"at most N at a time. Found: {first_line(error)}",
+            "allotment: a run group should fit on the device; `--group-size N` has at most N runs "
+            f"train together. Found: {first_line(error)}",
             file=sys.stderr,
         )
         return 1

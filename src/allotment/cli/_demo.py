@@ -8,8 +8,8 @@ from pathlib import Path
 import torch
 from rich.console import Console
 
+from ..experiments import Sweep, run_sweep
 from ..paper import EXPERIMENTS
-from ..experiments import Launch, run_launch
 from ._display import Display, say
 from ._pages import write_page
 from ._run import print_results
@@ -39,15 +39,9 @@ def demo(options: Namespace) -> int:
         console.print(f"\n[bold]{number} of {len(INTRODUCTIONS)}: {experiment.title}[/bold]")
         console.print(introduction, highlight=False)
         console.print()
-        launch = Launch(
-            experiment=experiment,
-            methods=experiment.methods,
-            out=out / name,
-            n_runs=n_runs,
-            command=options.command,
-        )
+        sweep = Sweep(experiment=experiment, out=out / name, n_runs=n_runs, command=options.command)
         with Display(console) as display:
-            folders = run_launch(launch, display)
+            folders = run_sweep(sweep, display)
         print_results(console, experiment, folders)
     page = out / "report.html"
     write_page([out], page)

@@ -13,15 +13,15 @@ from rich.progress import (
     TextColumn,
 )
 
-from ..experiments import Cohort
+from ..experiments import RunGroup
 from ..training import Progress as TrainingProgress
 
-N_LINES = 10  # for each program, when nobody watches live
+N_LINES = 10  # for each run group, when nobody watches live
 PAUSE = 60.0  # seconds after which there is a line in any case
 
 
 class Display:
-    """Shows progress of one program after another; a context manager, called with each news."""
+    """Shows the progress of one run group after another; a context manager, called with news."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
@@ -34,7 +34,7 @@ class Display:
             disable=not self._live,
         )
         self._task: TaskID | None = None
-        self._cohort: Cohort | None = None
+        self._group: RunGroup | None = None
         self._started = 0.0
         self._first = 0
         self._told = 0.0
@@ -53,13 +53,13 @@ class Display:
     ) -> None:
         self._bars.stop()
 
-    def __call__(self, cohort: Cohort, progress: TrainingProgress) -> None:
+    def __call__(self, group: RunGroup, progress: TrainingProgress) -> None:
         """Shows one piece of news."""
-        n_rounds = cohort.runs[0].settings.rounds
-        if cohort is not self._cohort:
-            self._begin(cohort, progress.round, n_rounds)
+        n_rounds = group.runs[0].settings.rounds
+        if group is not self._group:
+            self._begin(group, progress.round, n_rounds)
         if progress.entries:
-            self._open = float(np.mean([point.share_active for point in progress.entries]))
+            self._open = float(np.mean([entry.share_active for entry in progress.entries]))
         losses = progress.losses[np.isfinite(progress.losses)]
         loss = f"{losses.mean():.3f}" if len(losses) else "none finite"
         state = f"loss {loss}  open {self._open:.0%}{self._left(progress.round, n_rounds)}"
@@ -73,13 +73,11 @@ class Display:
         """Prints a sentence above the bar."""
         say(self._bars.console, text)
 
-    def _begin(self, cohort: Cohort, done: int, n_rounds: int) -> None:
-        self._cohort, self._lines = cohort, 1
+    def _begin(self, group: RunGroup, done: int, n_rounds: int) -> None:
+        self._group, self._lines = group, 1
         self._started = self._told = time.perf_counter()
         self._first = done  # rounds that were done before anything was timed
-        n_runs = len(cohort.runs)
-        text = f"{cohort.label} ({n_runs} {'run' if n_runs == 1 else 'runs'})"
-        self._bars.console.print(text, highlight=False)
+        self._bars.console.print(said_of(group), highlight=False)
         if self._live:
             if self._task is not None:
                 self._bars.remove_task(self._task)
@@ -95,6 +93,11 @@ class Display:
             return ""
         seconds = (time.perf_counter() - self._started) / n_timed * (n_rounds - done)
         return f"  {duration(seconds)} left"
+
+
+def said_of(group: RunGroup) -> str:
+    """Returns what a run group is called, and how many runs it has."""
+    return f"{group.label} ({len(group.runs)} run{'s' * (len(group.runs) > 1)})"
 
 
 def duration(seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The commands that turn records into pages."""
+"""The commands that read records: pages, figures, kept results."""
 
 from argparse import Namespace
 from collections.abc import Sequence
@@ -6,9 +6,14 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Console
+from rich.markup import escape
+
 from ..paper import EXPERIMENTS
 from ..records import RecordError, RunRecord, keep, read_kept, read_runs, unfinished_runs
 from ..settings import TrainingSettings
+from ._display import say
+from ._terminal_table import print_table
 
 if TYPE_CHECKING:
     from ..report import Expectation
@@ -35,6 +40,32 @@ def write_page(folders: Sequence[Path], page: Path) -> None:
             f"`output` should be in a folder that can be made. Found {error}."
         ) from error
     page.write_text(html_page(records, expectations(records)), encoding="utf-8")
+
+
+def show_embeddings(options: Namespace) -> int:
+    """Prints which tasks belong together in runs, and draws it."""
+    from ..report import embeddings_views, write_views  # here, since figures take long to import
+
+    records = read_records(*options.runs)
+    if options.output.exists() and not options.output.is_dir():
+        raise RecordError(f"`output` should be a folder. Found the file {options.output}.")
+    views = embeddings_views(records, expectations(records))
+    if not views:
+        raise RecordError(
+            f"`runs` should hold a run that reached its end. Found {len(records)} that failed."
+        )
+    options.output.mkdir(parents=True, exist_ok=True)  # before anything is said
+    console = Console()
+    for view in views:
+        console.print(f"[bold]{escape(view.title)}[/bold]\n", highlight=False)
+        for table in view.tables:
+            if table.caption:
+                console.print(table.caption, highlight=False, markup=False)
+            print_table(console, table)
+            console.print()
+    paths = write_views(views, options.output)
+    say(console, f"Drew {len(paths) // 2} figures, each as PNG and SVG: {options.output}")
+    return 0
 
 
 def keep_runs(options: Namespace) -> int:
@@ -101,4 +132,4 @@ def read_records(*folders: Path) -> list[RunRecord]:
 def expectations(records: list[RunRecord]) -> list["Expectation"]:
     """Returns what was expected of the experiments that the records are of, in their order."""
     present = {record.header.experiment for record in records}
-    return [e.expectation() for name, e in EXPERIMENTS.items() if name in present]
+    return [e.expectation(records) for name, e in EXPERIMENTS.items() if name in present]

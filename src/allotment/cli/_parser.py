@@ -9,8 +9,7 @@ from .. import __version__
 from .._checks import nearest
 from ._data import check_data, list_data, prepare_data
 from ._demo import demo
-from ._embeddings import show_embeddings
-from ._pages import docs, keep_runs, report
+from ._pages import docs, keep_runs, report, show_embeddings
 from ._run import list_experiments, run
 
 _FOLDER: dict[str, Any] = {"type": Path, "metavar": "DIR"}
@@ -81,26 +80,28 @@ def _add_run(command: _Parser) -> None:
     rounds = "rounds of each run (default: as declared)"
     what.add_argument("--rounds", type=int, metavar="K", help=rounds)
     setting = (
-        "another value for a setting, such as batch_size=32 or allocation.p_init=0.9; "
-        "repeatable (default: all as declared)"
+        "another value for a setting, such as batch_size=32, optimization.learning_rate=0.01 or "
+        "allocation.p_init=0.9; repeatable (default: all as declared)"
     )
     what.add_argument("--set", **_SEVERAL, metavar="NAME=VALUE", help=setting)
     where = command.add_argument_group("where and how")
     place = where.add_mutually_exclusive_group()
     place.add_argument("--out", **_FOLDER, help="new runs go here (default: runs/EXPERIMENT)")
-    going_on = "go on with what was stopped in DIR; needs no other option, and takes --rounds"
-    place.add_argument("--resume", **_FOLDER, help=going_on)
-    device = "auto, cpu or cuda (default: auto, which is cuda where there is one)"
+    resume = "resume the sweep in DIR, which was stopped; needs no other option, and takes --rounds"
+    place.add_argument("--resume", **_FOLDER, help=resume)
+    device = "auto, cpu, cuda or cuda:N (default: auto, which is cuda where there is one)"
     where.add_argument("--device", metavar="NAME", help=device)
     where.add_argument("--data-dir", **_FOLDER, help=_DATA)
-    together = "the most runs that train at a time (default: all that can)"
-    where.add_argument("--together", type=int, metavar="N", help=together)
+    size = "the most runs in a run group, which trains as one program (default: all that can)"
+    where.add_argument("--group-size", type=int, metavar="N", help=size)
     bits = "the same bits each time on a GPU too, if slower (default: off)"
     where.add_argument("--deterministic", action="store_true", help=bits)
     minutes = "stop after so long, to be resumed (default: at the end)"
     where.add_argument("--minutes", type=float, metavar="M", help=minutes)
     every = "rounds between checkpoints (default: one a minute)"
     where.add_argument("--checkpoint-every", type=int, metavar="K", help=every)
+    plan = "print how each run group would be computed, and train nothing (default: off)"
+    where.add_argument("--plan", action="store_true", help=plan)
 
 
 def _add_readers(commands: _Commands) -> None:

@@ -1,25 +1,43 @@
 """The commands that train."""
 
 import os
+import re
 import shlex
 import sys
 from argparse import Namespace
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
+from typing import Any
 
 import torch
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
 
+from ..experiments import (
+    Experiment,
+    Stop,
+    Stopped,
+    Sweep,
+    check_free,
+    overridden,
+    run_groups,
+    run_sweep,
+)
 from ..paper import EXPERIMENTS, experiment_named
-from ..experiments import Experiment, Launch, Stop, Stopped, check_free, overridden, run_launch
-from ..records import read_run
-from ._display import Display, say
-from ._options import described, settled
+from ..records import read_options, read_run
+from ..training import plan
+from ._display import Display, said_of, say
 from ._signals import STATUS, asked_by_signals
 from ._terminal_table import print_table
+
+# Options of a sweep that stay as they began, and those that may be others when it is resumed.
+FIXED = (
+    *("experiment", "split", "method", "runs", "first_seed"),
+    *("group_size", "set", "deterministic"),
+)
+FREE = ("device", "data_dir", "checkpoint_every", "rounds")
 
 
 def list_experiments(options: Namespace) -> int:
@@ -27,7 +45,7 @@ def list_experiments(options: Namespace) -> int:
     table = RichTable(box=None, pad_edge=False, show_header=False)
     for experiment in EXPERIMENTS.values():
         methods = " ".join(method.name for method in experiment.methods)
-        data = " ".join(experiment.data) or "none to download"
+        data = " ".join(experiment.data.sets) or "none to download"
         table.add_row(escape(experiment.name), escape(experiment.summary), style="bold")
         table.add_row("", f"methods: {methods}")
         table.add_row("", f"runs: {experiment.n_runs} of each   data: {data}")
@@ -36,25 +54,34 @@ def list_experiments(options: Namespace) -> int:
 
 
 def run(options: Namespace) -> int:
-    """Trains the runs of an experiment and says what came of them."""
+    """Trains the runs of an experiment and says what came of them, or how it would train them."""
     stop = Stop(options.minutes)
-    launch = make_launch(options)
+    sweep = make_sweep(options)
     console = Console()
+    if options.plan:
+        return _print_plans(console, sweep)
     try:
         with asked_by_signals(stop), Display(console) as display:
-            folders = run_launch(launch, display, say=display.say, stop=stop)
+            folders = run_sweep(sweep, display, say=display.say, stop=stop)
     except Stopped as stopped:
-        return _say_stopped(console, launch, str(stopped))
-    print_results(console, launch.experiment, folders)
-    say(console, f"Records: {launch.out}")
-    say(console, f"A page of them: allotment report {launch.out} -o report.html")
+        return _say_stopped(console, sweep, str(stopped))
+    print_results(console, sweep.experiment, folders)
+    say(console, f"Records: {sweep.out}")
+    say(console, f"A page of them: allotment report {sweep.out} -o report.html")
     return 0
 
 
-def _say_stopped(console: Console, launch: Launch, reason: str) -> int:
-    """Says how to go on; returns 0 where the time was up, else the status of that signal."""
-    command = shlex.join(["allotment", "run", launch.experiment.name, "--resume", str(launch.out)])
-    line = f"Stopped ({reason}). To go on: {command}"
+def _print_plans(console: Console, sweep: Sweep) -> int:
+    for number, group in enumerate(run_groups(sweep), start=1):
+        say(console, f"Run group {number}: {said_of(group)}")
+        say(console, f"{plan(group.runs, device=sweep.device)}\n")
+    return 0
+
+
+def _say_stopped(console: Console, sweep: Sweep, reason: str) -> int:
+    """Says how to resume; returns 0 where the time was up, else the status of that signal."""
+    command = shlex.join(["allotment", "run", sweep.experiment.name, "--resume", str(sweep.out)])
+    line = f"Stopped ({reason}). To resume: {command}"
     if reason in STATUS:
         print(f"allotment: {line}", file=sys.stderr)
         return STATUS[reason]
@@ -62,9 +89,9 @@ def _say_stopped(console: Console, launch: Launch, reason: str) -> int:
     return 0
 
 
-def make_launch(options: Namespace) -> Launch:
-    """Returns the launch that the options describe, or the one that they have go on."""
-    chosen = settled(options)
+def make_sweep(options: Namespace) -> Sweep:
+    """Returns the sweep that the options describe, or the one that they resume."""
+    chosen = _settled(options)
     experiment = experiment_named(chosen["experiment"]).on_splits(chosen.get("split", []))
     experiment = overridden(experiment, chosen.get("set", []))
     rounds = chosen.get("rounds", experiment.training.rounds)
@@ -73,33 +100,69 @@ def make_launch(options: Namespace) -> Launch:
     methods = tuple(experiment.method(name) for name in dict.fromkeys(names))
     check_free(chosen.get("set", []), methods)
     data_folder = chosen.get("data_dir")
-    launch = Launch(
+    sweep = Sweep(
         experiment=experiment,
         methods=methods,
         out=options.resume or options.out or Path("runs") / experiment.name,
-        n_runs=chosen.get("runs", experiment.n_runs),
+        n_runs=chosen.get("runs"),
         first_seed=chosen.get("first_seed", 0),
-        together=chosen.get("together"),
-        device=resolve_device(chosen.get("device", "auto")),
+        group_size=chosen.get("group_size"),
+        device=_device(chosen.get("device", "auto")),
         data_folder=Path(data_folder) if data_folder else None,
         command=chosen["command"],
         checkpoint_every=chosen.get("checkpoint_every"),
         resume=options.resume is not None,
         deterministic=chosen.get("deterministic", False),
     )
-    return replace(launch, options=described(launch, chosen))
+    return replace(sweep, options=_in_full(sweep, chosen))
 
 
-def resolve_device(name: str) -> str:
-    """Returns a device that is there."""
+def _settled(options: Namespace) -> dict[str, Any]:
+    """Returns the options given, over those that the sweep in ``options.resume`` began with.
+
+    The command is the one it began with, or would have begun with to have as many rounds.
+    """
+    given = {name: getattr(options, name) for name in (*FIXED, *FREE)}
+    given = {name: v for name, v in given.items() if v is not None and v is not False and v != []}
+    folder: Path | None = options.resume
+    if folder is None:
+        return given | {"command": options.command}
+    kept = read_options(folder)
+    kept["group_size"] = kept.pop("together", kept.get("group_size"))  # its name in version 0.1
+    for name in FIXED:
+        if name in given and given[name] != kept.get(name):
+            raise ValueError(
+                f"`{name.replace('_', '-')}` should be what the sweep in `{folder}` began with, "
+                f"{kept.get(name)!r}. Found {given[name]!r}."
+            )
+    if given.get("rounds", kept["rounds"]) != kept["rounds"]:
+        before = re.sub(r" --rounds[ =]\S+", "", kept["command"])
+        given["command"] = f"{before} --rounds {given['rounds']}"
+    return kept | given
+
+
+def _in_full(sweep: Sweep, chosen: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options of a sweep in full, so that none has to be given again."""
+    fixed = {
+        "experiment": sweep.experiment.name,
+        "split": chosen.get("split", []),
+        "method": [method.name for method in sweep.methods],
+        "runs": sweep.n_runs,
+        "first_seed": sweep.first_seed,
+        "group_size": sweep.group_size,
+        "rounds": sweep.experiment.training.rounds,
+        "set": chosen.get("set", []),
+        "deterministic": sweep.deterministic,
+        "command": sweep.command,
+    }
+    return fixed | {name: chosen[name] for name in FREE if name in chosen and name not in fixed}
+
+
+def _device(name: str) -> str:
     # Read when the device is first used: how many streams of a program really run side by side.
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     if name == "auto":
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if name not in ("cpu", "cuda"):
-        raise ValueError(f"`device` should be auto, cpu or cuda. Found `device = {name!r}`.")
-    if name == "cuda" and not torch.cuda.is_available():
-        raise ValueError("`device` should be one that is here. Found 'cuda', but no CUDA device.")
     return name
 
 
@@ -108,7 +171,7 @@ def print_results(console: Console, experiment: Experiment, folders: list[Path])
     from ..report import brief_table, words  # here, since figures take long to import
 
     records = [read_run(folder) for folder in folders]
-    expectation = experiment.expectation()
+    expectation = experiment.expectation(records)
     console.print()
     for sentence in words(records, expectation):
         text = fill(sentence, console.width, initial_indent="- ", subsequent_indent="  ")

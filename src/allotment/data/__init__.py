@@ -15,25 +15,25 @@ ArraySpec(dtype='uint8', shape=(60000, 28, 28))
 >>> load("mnist", Path("empty"))
 Traceback (most recent call last):
     ...
-allotment.data._errors.DataError: The data set `mnist` should be in `empty/mnist.npz`. \
+allotment.data._declaration.DataError: The data set `mnist` should be in `empty/mnist.npz`. \
 Found no such file; this gets it: allotment data prepare mnist --data-dir empty
 """
 
-from ._contents import ChannelMean as ChannelMean
-from ._contents import ClassCounts as ClassCounts
-from ._contents import DrawnCharacters as DrawnCharacters
 from ._declaration import Archive as Archive
 from ._declaration import Array as Array
 from ._declaration import ArraySpec as ArraySpec
+from ._declaration import DataError as DataError
 from ._declaration import DataSet as DataSet
-from ._download import Progress as Progress
-from ._errors import DataError as DataError
 from ._folder import Status as Status
 from ._folder import data_folder as data_folder
 from ._folder import load as load
 from ._folder import status as status
+from ._preparation import Progress as Progress
+from ._preparation import Verdict as Verdict
+from ._preparation import check as check
 from ._preparation import prepare as prepare
 from ._registry import DATASETS as DATASETS
+from ._registry import ChannelMean as ChannelMean
+from ._registry import ClassCounts as ClassCounts
+from ._registry import DrawnCharacters as DrawnCharacters
 from ._registry import dataset_named as dataset_named
-from ._verdict import Verdict as Verdict
-from ._verdict import check as check

@@ -1,6 +1,8 @@
-"""What is declared of a data set: its archives, its arrays, and how the ones become the others."""
+"""What is declared of a data set, and the one exception of this folder."""
 
-from collections.abc import Callable, Mapping, Sequence
+import errno
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +10,28 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ._errors import DataError
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+class DataError(Exception):
+    """A data set is missing, damaged or out of reach; the message says it in one sentence."""
+
+
+@contextmanager
+def disk_faults(folder: Path) -> Iterator[None]:
+    """Turns what the operating system refuses inside the block into a ``DataError``."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno in _FULL:
+            raise DataError(
+                f"`{folder}` should have room for the archives and the prepared file. "
+                f"Found a full disk ({error.strerror})."
+            ) from error
+        raise DataError(
+            f"`{folder}` should be a folder to read and write in. Found: {error}."
+        ) from error
+
 
 Array = npt.NDArray[Any]
 

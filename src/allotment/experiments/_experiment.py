@@ -1,17 +1,22 @@
 """What an experiment is: a declaration."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
 
 from .._checks import check_choice
 from .._schema import RunHeader
 from .._streams import torch_stream
-from ..modules import TaskNetwork
+from ..modules import TaskNetwork, as_network
+from ..records import RunRecord
 from ..settings import TrainingSettings
 from ..tasks import Task
-from ._methods import Allocate, Method, build_allocation
+from ..training import Run
+from ._methods import Allocate, Method
 
 if TYPE_CHECKING:
     from ..report import Expectation
@@ -27,32 +32,99 @@ class TaskChoice:
 
 
 @dataclass(frozen=True, kw_only=True)
+class DataOptions:
+    """What the tasks of an experiment are made from.
+
+    Attributes:
+        sets: Data sets of this library that are prepared first.
+        conditions: Variants of the tasks, such as "rho=0"; each method is trained under each.
+        splits: The split of the data under each condition, where they differ so.
+        by_seed: Whether each seed has tasks of its own.
+    """
+
+    sets: tuple[str, ...] = ()
+    conditions: tuple[str, ...] = ("",)
+    splits: Mapping[str, str] = field(default_factory=dict)
+    by_seed: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReportOptions:
+    """What the report is told of an experiment.
+
+    Attributes:
+        title: Of its section; empty: the experiment's name.
+        place: In the paper, such as "Table I"; empty: not in the paper.
+        measure: "accuracy" or "loss"; empty: accuracy where all tasks classify and are tested.
+        label: What the number is called; empty: by `measure` and `shows`.
+        shows: "measure", or "error": 1 less the accuracy.
+        least: What a loss cannot fall below.
+        n_last_rounds: A loss is reported as its mean over so many rounds at the end.
+        shows_allocation: Whether what is shared is shown, or accuracy alone.
+        shown_task: Whose gates are drawn over time; empty: the first task.
+        groups: Tasks whose results are told apart, by the name of the group.
+        structure: What there is to be found in a learnt allocation.
+        baseline: The method that others are compared with; empty: each with each.
+        elsewhere: What others published, by name.
+    """
+
+    title: str = ""
+    place: str = ""
+    measure: str = ""
+    label: str = ""
+    shows: str = "measure"
+    least: float = -inf
+    n_last_rounds: int = 300
+    shows_allocation: bool = True
+    shown_task: str = ""
+    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    structure: str = "the families of tasks"
+    baseline: str = ""
+    elsewhere: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_choice("measure", self.measure, ["", "accuracy", "loss"])
+
+
+@dataclass(frozen=True, kw_only=True)
 class Experiment:
-    """Tasks, a network, methods to compare, settings, and the paper's values."""
+    """Tasks, a network, and methods to compare on them.
+
+    Attributes:
+        name: Of its records.
+        tasks: A list of them, or a function that makes them from a `TaskChoice`.
+        network: A function from ``allocate`` and from how many outputs each task has, by name, to
+            a network, or to any module with modular layers. It calls ``allocate(n_components)``
+            for the allocation of each layer.
+        methods: What is compared.
+        training: How all methods train, unless one says otherwise.
+        n_runs: Of each method, with different seeds.
+        summary: One line for `allotment list`.
+        data: What the tasks are made from.
+        report: What the report is told.
+    """
 
     name: str
-    title: str
-    summary: str  # one line for `allotment list`
-    place: str  # in the paper
-    data: tuple[str, ...] = ()  # data sets it needs
-    conditions: tuple[str, ...] = ("",)  # variants of the tasks
-    splits: Mapping[str, str] = field(default_factory=dict)  # by condition, where they differ so
-    tasks: Callable[[TaskChoice], list[Task]]
-    tasks_differ: bool = False  # whether each seed has tasks of its own
-    network: Callable[[Allocate, Mapping[str, int]], TaskNetwork]
-    methods: tuple[Method, ...]
-    baseline: str = ""  # the method that others are compared with; empty: with each other
-    elsewhere: Mapping[str, str] = field(default_factory=dict)  # what others published, by name
-    training: TrainingSettings
-    n_runs: int
-    measure: str  # "loss" or "accuracy"
-    measure_label: str
-    shows: str = "measure"  # "error": the report shows 1 less the accuracy
-    shows_allocation: bool = True  # whether the report shows what is shared, or accuracy alone
-    shown_task: str = ""  # whose gates the report draws over time; empty: the first task
-    groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # told apart in the report
-    structure: str = "the families of tasks"
-    n_last_rounds: int = 300
+    tasks: Callable[[TaskChoice], list[Task]] | Sequence[Task]
+    network: Callable[[Allocate, Mapping[str, int]], nn.Module]
+    methods: Sequence[Method]
+    training: TrainingSettings = TrainingSettings()
+    n_runs: int = 1
+    summary: str = ""
+    data: DataOptions = DataOptions()
+    report: ReportOptions = ReportOptions()
+
+    def __post_init__(self) -> None:
+        names = [method.name for method in self.methods]
+        if not names or len(set(names)) != len(names):
+            raise ValueError(f"`methods` should be methods with different names. Found {names}.")
+        check_choice("baseline", self.report.baseline, ["", *names])
+        object.__setattr__(self, "methods", tuple(self.methods))
+
+    @property
+    def title(self) -> str:
+        """What a report calls it."""
+        return self.report.title or self.name
 
     def method(self, name: str) -> Method:
         """Returns the method of this name."""
@@ -64,41 +136,76 @@ class Experiment:
 
         Without a name that is the first split, where there are several.
         """
-        if not self.splits:
+        splits = self.data.splits
+        if not splits:
             if names:
                 raise ValueError(
                     "`split` should be named for an experiment that has several. "
                     f"Found `split = {names[0]!r}` for {self.name!r}, which has one."
                 )
             return self
-        known = list(self.splits.values())
+        known = list(splits.values())
         for name in names:
             check_choice("split", name, known)
         chosen = set(names) or {known[0]}
-        conditions = tuple(c for c, split in self.splits.items() if split in chosen)
-        return replace(self, conditions=conditions)
+        conditions = tuple(c for c, split in splits.items() if split in chosen)
+        return replace(self, data=replace(self.data, conditions=conditions))
+
+    def make_tasks(self, choice: TaskChoice) -> list[Task]:
+        """Returns the tasks."""
+        return self.tasks(choice) if callable(self.tasks) else list(self.tasks)
 
     def build_network(self, method: Method, outputs: Mapping[str, int], seed: int) -> TaskNetwork:
         """Returns the untrained network of a method; its weights are a function of the seed.
 
         ``outputs`` holds how many outputs each task has, by name.
         """
-        with torch_stream(seed, "weights"):
-            return self.network(
-                lambda n_components: build_allocation(
-                    method.allocation, len(outputs), n_components
-                ),
-                outputs,
-            )
 
-    def expectation(self) -> "Expectation":
-        """Returns what the report is told: the rows, and the paper's value in each."""
+        def allocate(n_components: int, **offered: Any) -> Any:
+            return method.allocation(len(outputs), n_components, **offered)
+
+        with torch_stream(seed, "weights"):
+            return as_network(self.network(allocate, outputs), list(outputs))
+
+    def header(self, method: Method, condition: str, run: Run, command: str) -> RunHeader:
+        """Returns what is known of a run before its first step."""
+        tasks, network = run.tasks, run.network
+        families = tuple(task.family for task in tasks)
+        are_tested = all(t.is_classification and t.split("test") is not None for t in tasks)
+        measure = self.report.measure or ("accuracy" if are_tested else "loss")
+        allocation = {"kind": method.allocation.name, **dict(method.allocation.options)}
+        return RunHeader(
+            experiment=self.name,
+            condition=condition,
+            method=method.name,
+            seed=run.seed,
+            task_names=tuple(task.name for task in tasks),
+            families=families if all(families) else (),
+            layer_sizes=network.layer_sizes,
+            component_names=network.component_names,
+            component_kinds=network.component_kinds,
+            is_binary=all(layer.allocation.is_binary for layer in network.modular_layers),
+            measure=measure,
+            n_last_rounds=self.report.n_last_rounds,
+            n_classes=tuple(t.n_outputs for t in tasks) if measure == "accuracy" else (),
+            settings=_recorded({"training": run.settings, "allocation": allocation}),
+            command=command,
+        )
+
+    def expectation(self, records: Sequence[RunRecord] = ()) -> "Expectation":
+        """Returns what the report is told: the rows, and the paper's value in each.
+
+        Where the measure is not declared, the records say what was measured.
+        """
         from ..report import Expectation, ExpectedRow  # here, since figures take long to import
 
+        own = [record.header.measure for record in records if record.header.experiment == self.name]
+        measure = self.report.measure or (own[0] if own else "loss")
+        label = "Loss" if measure == "loss" else "Test accuracy"
+        told = ("place", "shows", "least", "shows_allocation", "shown_task", "groups", "structure")
         return Expectation(
             experiment=self.name,
             title=self.title,
-            place=self.place,
             rows=tuple(
                 ExpectedRow(
                     method=method.name,
@@ -108,56 +215,32 @@ class Experiment:
                     paper_distinct=method.paper_distinct,
                     learnt=method.is_learnt,
                 )
-                for condition in self.conditions
+                for condition in self.data.conditions
                 for method in self.methods
             ),
-            measure=self.measure_label,
+            measure=self.report.label or ("Test error" if self.report.shows == "error" else label),
             rounds=self.training.rounds,
-            unit="%" if self.measure == "accuracy" else "",
-            least=0.0,  # squared errors and cross-entropies
-            structure=self.structure,
-            shows=self.shows,
-            shows_allocation=self.shows_allocation,
-            shown_task=self.shown_task,
-            groups=self.groups,
-            baseline=self.baseline,
-            elsewhere=self.elsewhere,
-        )
-
-    def header(
-        self,
-        method: Method,
-        condition: str,
-        seed: int,
-        network: TaskNetwork,
-        tasks: Sequence[Task],
-        settings: TrainingSettings,
-        command: str,
-    ) -> RunHeader:
-        """Returns what is known of a run before its first step."""
-        families = tuple(task.family for task in tasks)
-        return RunHeader(
-            experiment=self.name,
-            condition=condition,
-            method=method.name,
-            seed=seed,
-            task_names=tuple(task.name for task in tasks),
-            families=families if all(families) else (),
-            layer_sizes=network.layer_sizes,
-            component_names=network.component_names,
-            component_kinds=network.component_kinds,
-            is_binary=all(layer.allocation.is_binary for layer in network.modular_layers),
-            measure=self.measure,
-            n_last_rounds=self.n_last_rounds,
-            n_classes=tuple(t.n_outputs for t in tasks) if self.measure == "accuracy" else (),
-            settings=_plain(method, settings),
-            command=command,
+            unit="%" if measure == "accuracy" else "",
+            baseline=self.report.baseline,
+            elsewhere=self.report.elsewhere,
+            **{name: getattr(self.report, name) for name in told},
         )
 
 
-def _plain(method: Method, settings: TrainingSettings) -> dict[str, Any]:
-    kind = type(method.allocation).__name__.removesuffix("Settings")
-    return {
-        "training": asdict(settings),
-        "allocation": {"kind": kind, **asdict(method.allocation)},
-    }
+def _recorded(value: Any) -> Any:
+    """Returns settings as a record holds them: functions and objects by what they are called."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: _recorded(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, Mapping):
+        return {name: _recorded(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_recorded(item) for item in value]
+    if isinstance(value, Tensor):
+        return value.tolist()
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    if hasattr(value, "__qualname__"):
+        return value.__qualname__
+    public = {name: item for name, item in vars(value).items() if not name.startswith("_")}
+    numbers = {name: item for name, item in public.items() if isinstance(item, int | float | str)}
+    return {"kind": type(value).__name__, **numbers}

@@ -1,42 +1,39 @@
 """Settings changed by name, as text from the command line."""
 
 from collections.abc import Sequence
-from dataclasses import fields, replace
-from types import NoneType, UnionType
-from typing import Any, get_args, get_origin, get_type_hints
+from dataclasses import replace
+from inspect import Parameter
+from types import NoneType
+from typing import Any, NoReturn, get_args, get_type_hints
 
 from .._checks import nearest
-from ..settings import GROUPS, group_of, setting_names
+from ..settings import GROUPS, OLD_NAMES, TrainingSettings, group_of, setting_names
 from ._experiment import Experiment
 from ._methods import Method
 
-PREFIXES = ("training", "allocation", *(name for name, _ in GROUPS))
+_FROM_TEXT = (bool, int, float, str)
 
 
 def overridden(experiment: Experiment, assignments: Sequence[str]) -> Experiment:
-    """Returns the experiment with ``field=value`` settings in place of the declared ones.
+    """Returns the experiment with ``name=value`` settings in place of the declared ones.
 
-    A field is named ``training.batch_size``, or ``batch_size`` for short; ``allocation.p_init``
-    changes every method that has it.
+    A setting has its group before its name, as in ``optimization.learning_rate``, or goes without;
+    ``allocation.p_init`` changes every method whose allocation takes that option.
     """
     for assignment in assignments:
         name, separator, text = assignment.partition("=")
         if not separator:
-            raise ValueError(f"A setting should be given as field=value. Found {assignment!r}.")
-        prefix, _, field = name.rpartition(".")
-        if prefix not in ("", *PREFIXES):
-            raise ValueError(
-                f"A setting should start with training. or allocation. Found {name!r}."
-                + nearest(prefix, PREFIXES)
-            )
-        _check_known(experiment, prefix, field)
-        if prefix == "allocation":
-            experiment = replace(experiment, methods=_changed(experiment.methods, field, text))
+            raise ValueError(f"A setting should be given as name=value. Found {assignment!r}.")
+        prefix, _, short = name.removeprefix("training.").rpartition(".")
+        if prefix == "allocation" and short in _options(experiment):
+            methods = [_changed(method, short, text) for method in experiment.methods]
+            experiment = replace(experiment, methods=methods)
+        elif short in setting_names() and prefix in ("", group_of(short)):
+            kind = dict(GROUPS).get(group_of(short), TrainingSettings)
+            value = parse_value(short, text, get_type_hints(kind)[short])
+            experiment = replace(experiment, training=experiment.training.changed(**{short: value}))
         else:
-            group = group_of(field)
-            settings = getattr(experiment.training, group) if group else experiment.training
-            training = experiment.training.changed(**_parsed(settings, field, text))
-            experiment = replace(experiment, training=training)
+            _refuse(experiment, name)
     return experiment
 
 
@@ -44,52 +41,18 @@ def check_free(assignments: Sequence[str], methods: Sequence[Method]) -> None:
     """Raises where a setting is given of which one of the methods has a value of its own."""
     given = {assignment.partition("=")[0].rpartition(".")[2] for assignment in assignments}
     for method in methods:
-        for field, value in method.training.items():
-            if field in given:
+        for name, value in method.training.items():
+            if name in given:
                 raise ValueError(
-                    f"`{field}` should be given for methods that have no value of their own. "
-                    f"Found the method {method.name!r} with `{field} = {value!r}`; others can be "
+                    f"`{name}` should be given for methods that have no value of their own. "
+                    f"Found the method {method.name!r} with `{name} = {value!r}`; others can be "
                     "named with --method."
                 )
 
 
-def _check_known(experiment: Experiment, prefix: str, field: str) -> None:
-    """Raises unless there is a setting of this name; one with another prefix may be meant."""
-    training = setting_names()
-    allocation = sorted({f.name for m in experiment.methods for f in fields(m.allocation)})
-    known, title = (
-        (allocation, "An allocation's settings")
-        if prefix == "allocation"
-        else (training, "The settings")
-    )
-    if field in known:
-        return
-    full = {name: f"training.{name}" if prefix else name for name in training}
-    full |= {name: f"allocation.{name}" for name in allocation}
-    raise ValueError(
-        f"{title} are {', '.join(known)}. Found {field!r}." + nearest(field, full, full)
-    )
-
-
-def _changed(methods: tuple[Method, ...], field: str, text: str) -> tuple[Method, ...]:
-    return tuple(
-        replace(
-            method,
-            allocation=replace(method.allocation, **_parsed(method.allocation, field, text)),
-        )
-        if field in {f.name for f in fields(method.allocation)}
-        else method
-        for method in methods
-    )
-
-
-def _parsed(settings: Any, field: str, text: str) -> dict[str, Any]:
-    return {field: parse_value(field, text, get_type_hints(type(settings))[field])}
-
-
 def parse_value(name: str, text: str, kind: Any) -> Any:
-    """Returns ``text`` as a value of a field's type: a number, a truth value, a word or None."""
-    kinds = get_args(kind) if get_origin(kind) in (UnionType,) else (kind,)
+    """Returns ``text`` as a value of a setting's type: a number, a truth value, a word or None."""
+    kinds = get_args(kind) or (kind,)
     if text.lower() == "none" and NoneType in kinds:
         return None
     if bool in kinds and text.lower() in ("true", "false"):
@@ -102,5 +65,40 @@ def parse_value(name: str, text: str, kind: Any) -> Any:
                 continue
     if str in kinds:
         return text
-    expected = " or ".join(k.__name__.replace("NoneType", "none") for k in kinds)
-    raise ValueError(f"`{name}` should be of type {expected}. Found {text!r}.")
+    known = [k.__name__ for k in _FROM_TEXT if k in kinds] + ["none"] * (NoneType in kinds)
+    raise ValueError(
+        f"`{name}` should be of type {' or '.join(known)}. Found {text!r}."
+        if set(known) - {"none"}
+        else f"`{name}` should be set in Python, since no text can give it. Found {text!r}."
+    )
+
+
+def _options(experiment: Experiment) -> list[str]:
+    """Returns the options that the allocations of an experiment take."""
+    return sorted({name for method in experiment.methods for name in method.allocation.parameters})
+
+
+def _changed(method: Method, option: str, text: str) -> Method:
+    """Returns a method with another value for an option, if its allocation takes it."""
+    parameter = method.allocation.parameters.get(option)
+    if parameter is None:
+        return method
+    is_bare = parameter.annotation is Parameter.empty
+    kind = type(parameter.default) if is_bare else parameter.annotation
+    value = parse_value(option, text, kind)
+    return replace(method, allocation=method.allocation.changed(**{option: value}))
+
+
+def _refuse(experiment: Experiment, name: str) -> NoReturn:
+    """Raises with all names that a setting can have, and the one that may be meant."""
+    prefix, _, short = name.rpartition(".")
+    full = {each: f"{group_of(each)}.{each}".lstrip(".") for each in setting_names()}
+    shown = full if prefix else {each: each for each in full}
+    shown |= {option: f"allocation.{option}" for option in _options(experiment)}
+    meant = (
+        f" Its name is {OLD_NAMES[short]!r} now."
+        if short in OLD_NAMES
+        else nearest(short, shown, shown)
+    )
+    known = ", ".join([*full, *(f"allocation.{option}" for option in _options(experiment))])
+    raise ValueError(f"The settings are {known}. Found {name!r}.{meant}")

@@ -1,73 +1,194 @@
-"""A launch from its first cohort to its last."""
+"""A sweep from its first run group to its last, and from a checkpoint where it was stopped."""
 
-from collections.abc import Callable
+import os
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
-from ..records import check_new, check_same, rounds_of, run_folder, write_options
-from ..training import Progress
-from ._determinism import determinism
-from ._launch import Cohort, Launch, cohorts
-from ._recording import Listeners, checkpoints_of, record
+import torch
+
+from ..records import (
+    Checkpoints,
+    RunWriter,
+    check_new,
+    check_same,
+    open_runs,
+    read_environment,
+    reopen_runs,
+    rounds_of,
+    run_folder,
+    write_options,
+)
+from ..training import Progress, TrainingState, train
 from ._stop import Stop, Stopped
+from ._sweep import RunGroup, Sweep, device_name, run_groups
+
+SECONDS_BETWEEN = 60.0  # checkpoints, unless rounds are given
 
 
-def run_launch(
-    launch: Launch,
-    on_progress: Callable[[Cohort, Progress], None],
+@dataclass(frozen=True)
+class _Listeners:
+    """Who hears of a sweep while it goes on, and who may stop it."""
+
+    on_progress: Callable[[RunGroup, Progress], None]
+    say: Callable[[str], None]
+    stop: Stop
+
+
+def run_sweep(
+    sweep: Sweep,
+    on_progress: Callable[[RunGroup, Progress], None] = lambda group, progress: None,
     *,
     say: Callable[[str], None] = lambda text: None,
     stop: Stop | None = None,
 ) -> list[Path]:
-    """Makes all runs of a launch and returns their folders.
+    """Makes all runs of a sweep and returns their folders.
 
     When it is stopped, the runs under way are marked as interrupted; asked by ``stop``, it first
-    writes a checkpoint and then raises ``Stopped``. With ``launch.resume``, finished cohorts are
+    writes a checkpoint and then raises ``Stopped``. With ``sweep.resume``, finished run groups are
     left as they are, and one that was under way goes on. Its rounds may be others than before,
     unless its steps depend on them.
     """
-    listeners = Listeners(on_progress, say, stop or Stop())
-    prepared = list(cohorts(launch))
-    headers = [header for cohort in prepared for header in cohort.headers]
-    folders = [run_folder(launch.out, header) for header in headers]
-    if launch.resume:
-        for cohort in prepared:
-            _check_resumable(cohort, launch, say)
+    listeners = _Listeners(on_progress, say, stop or Stop())
+    groups = list(run_groups(sweep))
+    if sweep.resume:
+        for group in groups:
+            _check_resumable(group, sweep, say)
     else:
-        check_new(folders)
-    if launch.options:
-        write_options(launch.out, launch.options)
-    left = [cohort for cohort in prepared if not (launch.resume and _is_finished(cohort, launch))]
-    for cohort in prepared:
-        if cohort not in left:
-            checkpoints_of(cohort, launch).remove()  # killed before it could do so itself
+        check_new(folder for group in groups for folder in _folders(group, sweep))
+    if sweep.options:
+        write_options(sweep.out, sweep.options)
+    left = [group for group in groups if not (sweep.resume and _is_finished(group, sweep))]
+    for group in groups:
+        if group not in left:
+            _checkpoints(group, sweep).remove()  # killed before it could do so itself
     if not left:
-        say(f"Nothing is left to do: every run of the launch in {launch.out} has its summary.")
-    with determinism(launch.deterministic):
-        for cohort in left:
-            # Never before the first, so that even the shortest launch gets further by a block.
-            if cohort is not left[0] and listeners.stop.reason:
+        say(f"Nothing is left to do: every run of the sweep in {sweep.out} has its summary.")
+    with determinism(sweep.deterministic):
+        for group in left:
+            # Never before the first, so that even the shortest sweep gets further by a block.
+            if group is not left[0] and listeners.stop.reason:
                 raise Stopped(listeners.stop.reason)
-            record(cohort, launch, listeners)
-    return folders
+            _record(group, sweep, listeners)
+    return [folder for group in groups for folder in _folders(group, sweep)]
 
 
-def _check_resumable(cohort: Cohort, launch: Launch, say: Callable[[str], None]) -> None:
-    """Raises where runs that are there cannot go on as the launch asks."""
-    is_finished = _is_finished(cohort, launch)
-    for header, run in zip(cohort.headers, cohort.runs, strict=True):
-        folder = run_folder(launch.out, header)
+@contextmanager
+def determinism(wanted: bool) -> Iterator[None]:
+    """Has torch choose deterministic algorithms, where it is wanted, and warn where it has none.
+
+    A CPU needs nothing of this.
+    """
+    if not wanted:
+        yield
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # read when CUDA starts
+    before = torch.are_deterministic_algorithms_enabled()
+    warned = torch.is_deterministic_algorithms_warn_only_enabled()
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    try:
+        with torch.backends.cudnn.flags(deterministic=True, benchmark=False):
+            yield
+    finally:
+        torch.use_deterministic_algorithms(before, warn_only=warned)
+
+
+def _folders(group: RunGroup, sweep: Sweep) -> list[Path]:
+    return [run_folder(sweep.out, header) for header in group.headers]
+
+
+def _is_finished(group: RunGroup, sweep: Sweep) -> bool:
+    return all((folder / "summary.json").exists() for folder in _folders(group, sweep))
+
+
+def _checkpoints(group: RunGroup, sweep: Sweep) -> Checkpoints:
+    """Returns where the checkpoints of a run group are, which its first and last run name."""
+    runs = [folder.relative_to(sweep.out).as_posix() for folder in _folders(group, sweep)]
+    name = f"{runs[0]}--{runs[-1]}".replace("/", "-")
+    return Checkpoints(sweep.out / "checkpoints" / name, runs)
+
+
+def _check_resumable(group: RunGroup, sweep: Sweep, say: Callable[[str], None]) -> None:
+    """Raises where runs that are there cannot go on as the sweep asks."""
+    folders, is_finished = _folders(group, sweep), _is_finished(group, sweep)
+    for folder, header, run in zip(folders, group.headers, group.runs, strict=True):
         has_ended = (folder / "summary.json").exists()
         is_free = not run.settings.depends_on_rounds and not has_ended
         check_same(folder, header, any_rounds=is_free or is_finished)
     if not is_finished:
-        checkpoints_of(cohort, launch).check_end(cohort.runs[0].settings.rounds)
+        _checkpoints(group, sweep).check_end(group.runs[0].settings.rounds)
         return
-    ended = {rounds_of(run_folder(launch.out, header)) for header in cohort.headers}
-    if ended != {cohort.runs[0].settings.rounds}:
+    ended = {rounds_of(folder) for folder in folders}
+    if ended != {group.runs[0].settings.rounds}:
         lengths = " and ".join(f"{n:,}" for n in sorted(ended))
-        say(f"Finished after {lengths} rounds, and left as they are: {cohort.label}.")
+        say(f"Finished after {lengths} rounds, and left as they are: {group.label}.")
 
 
-def _is_finished(cohort: Cohort, launch: Launch) -> bool:
-    folders = [run_folder(launch.out, header) for header in cohort.headers]
-    return all((folder / "summary.json").exists() for folder in folders)
+def _record(group: RunGroup, sweep: Sweep, listeners: _Listeners) -> None:
+    """Trains a run group and records its runs, from the newest checkpoint where it resumes."""
+    checkpoints = _checkpoints(group, sweep)
+    n_rounds = group.runs[0].settings.rounds
+    state = checkpoints.newest(listeners.say, n_rounds) if sweep.resume else None
+    if state is None:
+        checkpoints.remove()  # of runs that were there before
+    else:
+        checkpoints.forget_after(state.round)  # their log entries are about to be cut off
+    writers = _writers(group, sweep, state, listeners.say)
+    try:
+        _train(group, sweep, listeners, writers, checkpoints, state)
+    except BaseException as error:
+        reason = str(error) if isinstance(error, Stopped) else type(error).__name__
+        for writer in writers:
+            writer.interrupt(reason)
+        raise
+    checkpoints.remove()
+
+
+def _writers(
+    group: RunGroup, sweep: Sweep, state: TrainingState | None, say: Callable[[str], None]
+) -> list[RunWriter]:
+    device, deterministic = device_name(sweep.device), sweep.deterministic
+    if not sweep.resume:
+        return open_runs(sweep.out, group.headers, device=device, deterministic=deterministic)
+    writers = reopen_runs(
+        sweep.out, group.headers, state, device=device, deterministic=deterministic
+    )
+    if state is not None:
+        say(f"Resuming after round {state.round}.")
+        changes = read_environment(writers[-1].folder).last_changes()  # the last to be closed
+        if changes:
+            say(f"The end may differ in the last bits from that of a run never stopped: {changes}.")
+    return writers
+
+
+def _train(
+    group: RunGroup,
+    sweep: Sweep,
+    listeners: _Listeners,
+    writers: list[RunWriter],
+    checkpoints: Checkpoints,
+    state: TrainingState | None,
+) -> None:
+    saved = time.monotonic()
+    n_last = sweep.experiment.report.n_last_rounds
+    for progress in train(group.runs, device=sweep.device, n_last_rounds=n_last, resume_from=state):
+        for writer, entry in zip(writers, progress.entries or [], strict=False):
+            writer.add(entry)
+        for writer, outcome in zip(writers, progress.outcomes or [], strict=False):
+            writer.close(outcome)
+        listeners.on_progress(group, progress)
+        reason = listeners.stop.reason
+        if progress.state and (reason or _is_due(progress.round, saved, sweep.checkpoint_every)):
+            for writer in writers:
+                writer.sync()
+            checkpoints.write(progress.state())
+            saved = time.monotonic()
+            if reason:
+                raise Stopped(reason)
+
+
+def _is_due(done: int, saved: float, every: int | None) -> bool:
+    """Tells whether the time for a checkpoint has come, by rounds or by the clock."""
+    return time.monotonic() - saved >= SECONDS_BETWEEN if every is None else done % every == 0

@@ -1,4 +1,4 @@
-"""Stopping a launch between two blocks of rounds."""
+"""Stopping a sweep between two blocks of rounds."""
 
 import time
 
@@ -6,11 +6,11 @@ from .._checks import check_positive
 
 
 class Stopped(Exception):  # noqa: N818  (nothing went wrong)
-    """A launch that stopped because it was asked to; its text says by whom or what."""
+    """A sweep that stopped because it was asked to; its text says by whom or what."""
 
 
 class Stop:
-    """Tells whether a launch should stop: after some minutes, or because somebody asks."""
+    """Tells whether a sweep should stop: after some minutes, or because somebody asks."""
 
     def __init__(self, minutes: float | None = None) -> None:
         if minutes is not None:
@@ -19,7 +19,7 @@ class Stop:
         self._reason = ""
 
     def ask(self, reason: str) -> None:
-        """Has the launch stop at the end of the block under way."""
+        """Has the sweep stop at the end of the block under way."""
         self._reason = reason
 
     @property

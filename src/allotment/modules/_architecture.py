@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from torch import Tensor, nn
 
+from ..allocation import Allocation
+
 # Compared on their own, or of no account for what a module computes.
 _MODULE_STATE = {"_parameters", "_buffers", "_modules", "training", "_grouped_as"}
 
@@ -20,6 +22,22 @@ def difference(a: nn.Module, b: nn.Module, path: str = "") -> str:
     ``batched_as`` lets different classes with one forward pass count as one.
     """
     where = f"`{path}`" if path else "the module itself"
+    found = _own_difference(a, b, where)
+    # Not `named_children`, which leaves out a child that stands in two places.
+    for name, x in a._modules.items():
+        if found:
+            break
+        y = b._modules[name]
+        below = f"{path}.{name}" if path else name
+        if x is not None and y is not None:
+            found = difference(x, y, below)
+        elif x is not y:
+            found = f"`{below}` is None in one and not in another"
+    return found
+
+
+def _own_difference(a: nn.Module, b: nn.Module, where: str) -> str:
+    """Returns where two modules differ, their children apart."""
     kinds = [getattr(module, "batched_as", type(module)) for module in (a, b)]
     if kinds[0] != kinds[1]:
         return f"{where} is {type(a).__name__} in one and {type(b).__name__} in another"
@@ -27,22 +45,10 @@ def difference(a: nn.Module, b: nn.Module, path: str = "") -> str:
     if attribute:
         values = [vars(module).get(attribute) for module in (a, b)]
         return f"`{attribute}` of {where} is {values[0]!r} in one and {values[1]!r} in another"
-    tensors = [_signature(module) for module in (a, b)]
-    if tensors[0] != tensors[1]:
+    if _signature(a) != _signature(b):
         return f"the tensors of {where} differ in names, shapes, types or in whether they learn"
     if a._modules.keys() != b._modules.keys():
         return f"{where} has other parts in one than in another"
-    # Not `named_children`, which leaves out a child that stands in two places.
-    for name, x in a._modules.items():
-        y = b._modules[name]
-        below = f"{path}.{name}" if path else name
-        if x is None or y is None:
-            if x is not y:
-                return f"`{below}` is None in one and not in another"
-            continue
-        found = difference(x, y, below)
-        if found:
-            return found
     return ""
 
 
@@ -50,13 +56,16 @@ def group_by_architecture(modules: Sequence[nn.Module]) -> list[list[int]]:
     """Returns the positions of ``modules``, those that can be stacked in one list.
 
     A module stands alone when it has buffers, which a stacked pass would update in a copy, or
-    parameters that another module has too.
+    parameters that another module has too, or an allocation, whose weights a pass keeps.
     """
     groups: list[list[int]] = []
     shared = shared_parameters(modules)
 
     def can_stack(module: nn.Module) -> bool:
-        return not list(module.buffers()) and not shared & {id(p) for p in module.parameters()}
+        has_state = any(True for _ in module.buffers())
+        has_allocation = any(isinstance(part, Allocation) for part in module.modules())
+        is_shared = bool(shared & {id(parameter) for parameter in module.parameters()})
+        return not (has_state or has_allocation or is_shared)
 
     for position, module in enumerate(modules):
         for group in groups:
@@ -92,7 +101,7 @@ def _differing_attribute(a: nn.Module, b: nn.Module) -> str:
         if name not in own_a or name not in own_b:
             return name
         try:
-            if not own_a[name] == own_b[name]:
+            if own_a[name] != own_b[name]:
                 return name
         except (RuntimeError, ValueError):  # tensors and arrays do not compare to one truth value
             return name

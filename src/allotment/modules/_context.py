@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor
 
+from .._checks import check_at_least, check_whole
+
 if TYPE_CHECKING:
     from ..allocation import Allocation
 
@@ -38,14 +40,18 @@ class Pass:
     Attributes:
         task: The task's index, an int or a tensor.
         noise: Its draws; where some are missing they come from torch's generator.
-        is_step: Whether a trainer computes it, which counts the batches itself.
         used: Filled on the way: the weights of each modular layer, in the order of calls.
     """
 
     task: int | Tensor
     noise: Noise = Noise()
-    is_step: bool = False
     used: list[Used] = field(default_factory=list)
+
+    def count_batch(self) -> None:
+        """Tells each allocation in training that a batch has passed, once for all its calls."""
+        for allocation in dict.fromkeys(used.allocation for used in self.used):
+            if allocation.training:
+                allocation.advance()
 
 
 # The modules between the outermost one and a modular layer need not pass anything on.
@@ -78,5 +84,8 @@ def for_task(task: int) -> Iterator[Pass]:
     ...     layer(ones(1, 2))
     tensor([[1., 1.]])
     """
-    with opened(Pass(task)) as new:
+    check_whole("task", task)
+    check_at_least("task", task, 0)  # a negative one would count from the end
+    with opened(Pass(int(task))) as new:
         yield new
+    new.count_batch()

@@ -25,7 +25,7 @@ def extract(network: nn.Module, task: int | str) -> nn.Module:
     >>> layer.allocation.logits.data[1, 0] = torch.tensor([-1.0, 1.0])  # shut for the second task
     >>> network = MultiTaskNetwork(None, [layer], {"a": nn.Linear(4, 1), "b": nn.Linear(4, 3)})
     >>> extract(network, "b")
-    Sequential(
+    _Layers(
       (layer_0): Linear(in_features=8, out_features=4, bias=True)
       (head): Linear(in_features=4, out_features=3, bias=True)
     )
@@ -40,21 +40,24 @@ def extract(network: nn.Module, task: int | str) -> nn.Module:
     # All at once, so that what stands in two places is one module in the copy too.
     own = deepcopy(network)
     replaced: dict[nn.Module, nn.Module] = {}
-    for name, module in list(own.named_modules(remove_duplicate=False)):
+    # Backwards: what stands inside a component comes before the layer that holds it.
+    for name, module in reversed(list(own.named_modules(remove_duplicate=False))):
         if isinstance(module, ModularLayer):
             part = replaced.setdefault(module, _own_part(module, index))
             own.set_submodule(name, part)
     head = own.heads[index] if isinstance(own.heads, nn.ModuleList) else None
     if isinstance(own, MultiTaskModel):
-        return _OneTask(own.body, head, index if own._tells_task else None).eval()
-    assert isinstance(own, MultiTaskNetwork)
+        tells_task = own._tells_task and own.body not in replaced.values()
+        return _OneTask(own.body, head, index if tells_task else None).eval()
+    assert isinstance(own, MultiTaskNetwork) and isinstance(network, MultiTaskNetwork)
     parts: OrderedDict[str, nn.Module] = OrderedDict()
     if not isinstance(own.stem, nn.Identity):
         parts["stem"] = own.stem
     parts.update((f"layer_{number}", layer) for number, layer in enumerate(own.layers))
     if head is not None:
         parts["head"] = head
-    return nn.Sequential(parts).eval()
+    are_modular = [isinstance(layer, ModularLayer) for layer in network.layers]
+    return _Layers(parts, [f"layer_{n}" for n, is_so in enumerate(are_modular) if is_so]).eval()
 
 
 class _OneTask(nn.Module):
@@ -69,6 +72,24 @@ class _OneTask(nn.Module):
     def forward(self, x: Any, *arguments: Any, **options: Any) -> Tensor:
         y: Tensor = self.head(self.body(x, *arguments, **self._told, **options))
         return y
+
+
+class _Layers(nn.Sequential):
+    """A stem, layers and a head; further arguments of a call go to what was a modular layer."""
+
+    def __init__(
+        self, parts: OrderedDict[str, nn.Module], were_modular: Sequence[str] = ()
+    ) -> None:
+        super().__init__(parts)
+        self._were_modular = frozenset(were_modular)
+
+    def forward(self, input: Any, *arguments: Any, **options: Any) -> Any:
+        """Returns what they make of an input, one after another."""
+        x = input
+        for name, part in zip(self._modules, self, strict=True):
+            takes_all = name in self._were_modular
+            x = part(x, *arguments, **options) if takes_all else part(x)
+        return x
 
 
 class _WeightedSum(nn.Module):

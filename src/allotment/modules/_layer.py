@@ -10,7 +10,7 @@ from torch.func import functional_call
 from torch.utils import _pytree as pytree
 
 from .._checks import described, is_list_of
-from .._ops import for_branches, mix, on_streams
+from .._ops import has_streams, mix, on_streams
 from ..allocation import Allocation
 from ._architecture import group_by_architecture
 from ._context import Noise, Used, current_pass
@@ -68,33 +68,46 @@ class ModularLayer(nn.Module):
         ``arguments`` and ``options`` go to every component. ``task`` and ``noise`` are those of
         the pass under way, unless they are given.
         """
+        task, noise = self._told(task, noise)
+        weights = self.allocation.weights(task, x, noise=noise)  # [C] or [B, C], normalised
+        self._take_note(weights)
+        call = (x, arguments, options)
+        if not self.training and not self.is_stacked and isinstance(task, int):
+            return self._only_what_is_used(call, weights)
+        outputs = self._all_outputs(call, weights)  # [C, B, ...] each, group after group
+        weights = self._in_order_of_groups(weights)
+        return mix(weights, outputs) if weights.ndim == 1 else mixed_by_example(weights, outputs)
+
+    def _told(
+        self, task: int | Tensor | None, noise: Tensor | None
+    ) -> tuple[int | Tensor, Tensor | None]:
+        """Returns the task and the draws that were given, or else those of the pass under way."""
         running = current_pass()
-        if task is None:
-            if running is None:
+        if running is None:
+            if task is None:
                 raise ValueError(
                     "A modular layer should be called by a network, or within `for_task(task)`, or "
                     "with `task=`. Found no task."
                 )
-            task = running.task
-        if noise is None and running is not None:
-            noise = self._own_noise(running.noise)
-        weights = self.allocation.weights(task, x, noise=noise)  # [C] or [B, C], normalised
+            return task, noise
+        own = self._own_noise(running.noise) if noise is None else noise
+        return running.task if task is None else task, own
+
+    def _take_note(self, weights: Tensor) -> None:
+        """Leaves the weights in the pass under way; where there is none, counts a batch."""
+        running = current_pass()
         if running is not None:
             running.used.append(Used(self.allocation, weights))
-        if self.training and (running is None or not running.is_step):
+        elif self.training:
             self.allocation.advance()
-        call = (x, arguments, options)
-        if not self.training and not self.is_stacked and isinstance(task, int):
-            return self._only_what_is_used(call, weights)
-        if not self.is_stacked and self._signature() != self._grouped_as:
-            self._find_groups()
-        outputs = self._all_outputs(call, weights)  # [C, B, ...] each, group after group
+
+    def _in_order_of_groups(self, weights: Tensor) -> Tensor:
         order = [position for group in self.groups for position in group]
-        if order != sorted(order):
-            # Not `weights[order]`: a list of positions would travel to the device in every pass.
-            parts = weights.unbind(-1)
-            weights = torch.stack([parts[position] for position in order], dim=-1)
-        return mix(weights, outputs) if weights.ndim == 1 else mixed_by_example(weights, outputs)
+        if order == sorted(order):
+            return weights
+        # Not `weights[order]`: a list of positions would travel to the device in every pass.
+        parts = weights.unbind(-1)
+        return torch.stack([parts[position] for position in order], dim=-1)
 
     def _own_noise(self, noise: Noise) -> Tensor | None:
         whole = noise.examples if self.allocation.sees_examples else noise.gates
@@ -112,14 +125,16 @@ class ModularLayer(nn.Module):
         return identities + [parameter.requires_grad for parameter in self.components.parameters()]
 
     def _all_outputs(self, call: "_Call", weights: Tensor) -> list[Tensor]:
-        x, arguments, options = call
-        n = len(self.groups)
-        inputs = for_branches(x, n) if isinstance(x, Tensor) else [x] * n
-        calls = [
-            partial(self._group_outputs, index, (inputs[index], arguments, options), weights)
-            for index in range(n)
-        ]
-        outputs = on_streams(calls, _tensors(call))
+        if not self.is_stacked and self._signature() != self._grouped_as:
+            self._find_groups()
+        places = range(len(self.groups))
+        if has_streams():
+            calls = [partial(self._group_outputs, place, call, weights) for place in places]
+            outputs = on_streams(calls, _tensors(call))
+        else:
+            outputs = []
+            for place in places:  # a plain loop: a frame less to follow
+                outputs.append(self._group_outputs(place, call, weights))
         firsts = [(group[0], y[0]) for group, y in zip(self.groups, outputs, strict=True)]
         self.check_shapes(firsts)
         return outputs
@@ -127,13 +142,19 @@ class ModularLayer(nn.Module):
     def _group_outputs(self, index: int, call: "_Call", weights: Tensor) -> Tensor:
         group = self.groups[index]
         module = self.components[index if self.is_stacked else group[0]]
-        if len(group) == 1:  # as is every component with buffers
-            return _output(module, call, weights[..., group[0]]).unsqueeze(0)
-        if self.is_stacked:
-            stacked: dict[str, Tensor] = dict(module.named_parameters())
-        else:
-            stacked = stack_parameters([self.components[position] for position in group])
-        return stacked_forward(module, stacked, len(group), *call)
+        if len(group) > 1:
+            stacked = (
+                dict(module.named_parameters())
+                if self.is_stacked
+                else stack_parameters([self.components[position] for position in group])
+            )
+            return stacked_forward(module, stacked, len(group), *call)
+        # Components with buffers are never stacked.
+        if module.training and any(True for _ in module.buffers()):
+            return _output_and_buffers(module, call, weights[..., group[0]]).unsqueeze(0)
+        x, arguments, options = call
+        y: Tensor = module(x, *arguments, **options)
+        return y.unsqueeze(0)
 
     def _only_what_is_used(self, call: "_Call", weights: Tensor) -> Tensor:
         x, arguments, options = call
@@ -195,21 +216,17 @@ def mixed_by_example(weights: Tensor, outputs: Sequence[Tensor]) -> Tensor:
     return (columns.view(*columns.shape, *[1] * (together.ndim - 2)) * together).sum(0)
 
 
-def _output(module: nn.Module, call: _Call, weight: Tensor) -> Tensor:
-    """Returns a module's output; in training its buffers change where it has a weight.
+def _output_and_buffers(module: nn.Module, call: _Call, weight: Tensor) -> Tensor:
+    """Returns a module's output; its buffers change where it has a weight.
 
     The pass has copies of them: autograd keeps some for the backward pass, and they may not change
     before that.
     """
     x, arguments, options = call
-    buffers = dict(module.named_buffers()) if module.training else {}
+    buffers = dict(module.named_buffers())
     copies = {name: buffer.clone() for name, buffer in buffers.items()}
     # It leaves in `copies` what they became. Which of them are constants cannot be told in `vmap`.
-    y: Tensor = (
-        functional_call(module, copies, (x, *arguments), options)
-        if copies
-        else module(x, *arguments, **options)
-    )
+    y: Tensor = functional_call(module, copies, (x, *arguments), options)
     is_unused = weight == 0 if weight.ndim == 0 else (weight == 0).all()
     with torch.no_grad():
         for name, buffer in buffers.items():

@@ -5,7 +5,7 @@ from copy import deepcopy
 
 from torch import nn
 
-from .._checks import described, nearest
+from .._checks import check_whole, described, nearest
 from ..allocation import Allocation, GumbelMatrix
 from ._layer import ModularLayer
 from ._network import Heads, MultiTaskModel
@@ -43,9 +43,15 @@ def modularize(
     """
     if not isinstance(model, nn.Module):
         raise TypeError(f"`model` should be a module. Found {described(model)}.")
-    names = tasks if heads is None else list(heads)
-    if names is None:
+    sized = tasks if heads is None else heads
+    if sized is None:
         raise ValueError("`tasks` or `heads` should say how many tasks there are. Found neither.")
+    if not hasattr(sized, "__len__"):
+        raise TypeError(
+            "`heads` should be a dict or a list with a module for each task. "
+            f"Found {described(sized)}."
+        )
+    _check_apart(parts)
     body = deepcopy(model)
     known = [name for name, _ in body.named_modules() if name]
     for name, n in parts.items():
@@ -54,13 +60,23 @@ def modularize(
                 "`parts` should name modules inside the model. "
                 f"Found {name!r}, which is not among {known}." + nearest(name, known)
             )
+        check_whole(f"parts[{name!r}]", n)
         original = body.get_submodule(name)
         letters = [f"{name} {chr(ord('A') + position)}" for position in range(n)]
         layer = ModularLayer(
             [deepcopy(original) for _ in range(n)],
-            allocation(len(names), n),
+            allocation(len(sized), n),
             names=letters,
             kinds=[name] * n,
         )
         body.set_submodule(name, layer)
     return MultiTaskModel(body, heads, dropout=dropout, task_names=tasks)
+
+
+def _check_apart(parts: Mapping[str, int]) -> None:
+    for inner in parts:
+        for outer in parts:
+            if inner.startswith(f"{outer}."):
+                raise ValueError(
+                    f"`parts` should lie outside of each other. Found {inner!r} inside {outer!r}."
+                )

@@ -88,8 +88,8 @@ class TaskNetwork(nn.Module, ABC):
             )
 
     @abstractmethod
-    def features(self, x: Any, *arguments: Any, **options: Any) -> Tensor:
-        """Returns what enters the heads; modular layers find the task in the pass under way."""
+    def compute(self, x: Any, running: Pass, *arguments: Any, **options: Any) -> Tensor:
+        """Returns the outputs of a pass; what its layers used is in it afterwards."""
 
     def forward(
         self,
@@ -100,13 +100,14 @@ class TaskNetwork(nn.Module, ABC):
         **options: Any,
     ) -> Tensor:
         """Returns the task's outputs for ``x``, shape ``[B, ...]``."""
-        return self.compute(x, Pass(self.task_index(task), noise), *arguments, **options)
+        running = Pass(self.task_index(task), noise)
+        y = self.compute(x, running, *arguments, **options)
+        running.count_batch()
+        return y
 
-    def compute(self, x: Any, running: Pass, *arguments: Any, **options: Any) -> Tensor:
-        """Returns the outputs of a pass; what its layers used is in it afterwards."""
-        with opened(running):
-            seen = self.features(x, *arguments, **options)
-        seen = self._drop(seen, running.noise.dropout)
+    def _outputs(self, features: Tensor, running: Pass) -> Tensor:
+        """Returns what a task's head makes of features."""
+        seen = self._drop(features, running.noise.dropout)
         if self.heads is None:
             return seen
         task = running.task
@@ -208,12 +209,13 @@ class MultiTaskNetwork(TaskNetwork):
         self.layers = nn.ModuleList(layers)
         self._add_heads(heads, task_names, dropout)
 
-    def features(self, x: Any, *arguments: Any, **options: Any) -> Tensor:
-        x = self.stem(x)
-        for layer in self.layers:
-            is_modular = isinstance(layer, ModularLayer)
-            x = layer(x, *arguments, **options) if is_modular else layer(x)
-        return x  # type: ignore[no-any-return]
+    def compute(self, x: Any, running: Pass, *arguments: Any, **options: Any) -> Tensor:
+        with opened(running):
+            x = self.stem(x)
+            for layer in self.layers:
+                is_modular = isinstance(layer, ModularLayer)
+                x = layer(x, *arguments, **options) if is_modular else layer(x)
+        return self._outputs(x, running)
 
     @property
     def accepted_dtypes(self) -> tuple[torch.dtype, ...]:
@@ -250,11 +252,9 @@ class MultiTaskModel(TaskNetwork):
     def compute(self, x: Any, running: Pass, *arguments: Any, **options: Any) -> Tensor:
         if self._tells_task:
             options["task"] = running.task
-        return super().compute(x, running, *arguments, **options)
-
-    def features(self, x: Any, *arguments: Any, **options: Any) -> Tensor:
-        y: Tensor = self.body(x, *arguments, **options)
-        return y
+        with opened(running):
+            features = self.body(x, *arguments, **options)
+        return self._outputs(features, running)
 
     @property
     def accepted_dtypes(self) -> tuple[torch.dtype, ...]:

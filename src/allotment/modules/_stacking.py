@@ -34,7 +34,7 @@ PATCH_NUMBERS = 64
 
 
 def stack_parameters(modules: Sequence[nn.Module]) -> dict[str, Tensor]:
-    """Returns the parameters of modules of one architecture by name, each stacked to ``[C, ...]``."""
+    """Returns the parameters of modules of one architecture, each stacked to ``[C, ...]``."""
     columns = [dict(module.named_parameters()) for module in modules]
     return {name: torch.stack([column[name] for column in columns]) for name in columns[0]}
 
@@ -47,7 +47,7 @@ def stacked_forward(
     arguments: Sequence[Any] = (),
     options: Mapping[str, Any] | None = None,
 ) -> Tensor:
-    """Returns what ``C`` modules with the architecture of ``module`` make of ``x``, ``[C, B, ...]``.
+    """Returns what ``C`` modules of the architecture of ``module`` make of ``x``: ``[C, B, ...]``.
 
     ``arguments`` and ``options`` are further ones of a call, which all of them are given.
     """
@@ -82,7 +82,7 @@ def _forward(
     own_way = getattr(module, "forward_stacked", None)
     if own_way is not None and not is_stacked:
         return own_way(stacked, x), True
-    call = (x, (), {})
+    call: _Call = (x, (), {})
     return _mapped(module, stacked, call, is_stacked, n_stacked), is_stacked or bool(stacked)
 
 

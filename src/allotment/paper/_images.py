@@ -2,57 +2,33 @@
 
 from dataclasses import replace
 
-from ..experiments import (
-    Experiment,
-    GumbelSettings,
-    Method,
-    NoSharingSettings,
-    SharedBottomSettings,
-    TaskChoice,
-)
+from ..allocation import GumbelMatrix, NoSharing, SharedBottom
+from ..experiments import DataOptions, Experiment, Method, ReportOptions, using
 from ..settings import Optimization, TrainingSettings
-from ..tasks import Task
 from .networks import digits_network, mnist_network
 from .suites import digits, four_mnists
 
-NO_SHARING = Method(
-    name="no_sharing",
-    label="No sharing",
-    allocation=NoSharingSettings(),
-)
+NO_SHARING = Method(name="no_sharing", label="No sharing", allocation=using(NoSharing))
 SHARED_BOTTOM = Method(
-    name="shared_bottom",
-    label="Shared bottom (sum)",
-    allocation=SharedBottomSettings(),
+    name="shared_bottom", label="Shared bottom (sum)", allocation=using(SharedBottom)
 )
 SHARED_BOTTOM_MEAN = Method(
     name="shared_bottom_mean",
     label="Shared bottom (mean)",
-    allocation=SharedBottomSettings(reduce="mean"),
+    allocation=using(SharedBottom, reduce="mean"),
 )
-GUMBEL = Method(name="gumbel", label="Gumbel-Matrix", allocation=GumbelSettings())
+GUMBEL = Method(name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix))
 GUMBEL_BUDGET = Method(
     name="gumbel_budget",
     label="Gumbel-Matrix, budget 0.75",
-    allocation=GumbelSettings(),
+    allocation=using(GumbelMatrix),
     training={"budget": 0.75},
 )
 
-
-def _digits(choice: TaskChoice) -> list[Task]:
-    return digits()
-
-
-def _four_mnists(choice: TaskChoice) -> list[Task]:
-    return four_mnists(choice.data_folder)
-
-
 DIGITS = Experiment(
     name="digits",
-    title="Four tasks on small real images",
     summary="8x8 digits, upright and rotated, twice each; data that comes with the package",
-    place="",
-    tasks=_digits,
+    tasks=lambda choice: digits(),
     network=digits_network,
     methods=(NO_SHARING, SHARED_BOTTOM, SHARED_BOTTOM_MEAN, GUMBEL, GUMBEL_BUDGET),
     # Ours, picked once and not tuned; validation chooses the weights of each run alone.
@@ -63,9 +39,7 @@ DIGITS = Experiment(
         optimization=Optimization(learning_rate=0.005, allocation_learning_rate=0.02),
     ),
     n_runs=5,
-    measure="accuracy",
-    measure_label="Test accuracy",
-    structure="the two families",
+    report=ReportOptions(title="Four tasks on small real images", structure="the two families"),
 )
 
 
@@ -75,11 +49,8 @@ def _with_paper(method: Method, value: str) -> Method:
 
 MNIST = Experiment(
     name="mnist",
-    title="4-MNISTs",
     summary="MNIST, upright and rotated, twice each",
-    place="Table I",
-    data=("mnist",),
-    tasks=_four_mnists,
+    tasks=lambda choice: four_mnists(choice.data_folder),
     network=mnist_network,
     methods=(
         _with_paper(NO_SHARING, "93.5 ± 5.1 (25 % open)"),
@@ -92,7 +63,6 @@ MNIST = Experiment(
         rounds=37_500, batch_size=16, optimization=Optimization(learning_rate=0.005)
     ),
     n_runs=30,
-    measure="accuracy",
-    measure_label="Test accuracy",
-    structure="the two families",
+    data=DataOptions(sets=("mnist",)),
+    report=ReportOptions(title="4-MNISTs", place="Table I", structure="the two families"),
 )

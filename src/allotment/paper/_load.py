@@ -1,18 +1,56 @@
 """A trained network back from its run."""
 
+from dataclasses import replace
 from pathlib import Path
 
-from ..modules import MultiTaskNetwork
-from ..records import read_run, read_weights
-from ._registry import experiment_named
+from torch import nn
+
+from ..experiments import Experiment, TaskChoice
+from ..modules import TaskNetwork, as_network
+from ..records import RunRecord, read_run, read_weights
+from ._registry import EXPERIMENTS
 
 
-def load(folder: Path | str) -> MultiTaskNetwork:
-    """Returns the trained network of a finished run, in evaluation mode."""
-    header = read_run(Path(folder)).header
-    experiment = experiment_named(header.experiment)
-    widths = header.n_classes or [1] * len(header.task_names)
-    outputs = dict(zip(header.task_names, widths, strict=True))
-    network = experiment.build_network(experiment.method(header.method), outputs, header.seed)
-    network.load_state_dict(read_weights(Path(folder)))
-    return network.eval()
+def load(
+    folder: Path | str, *, experiment: Experiment | None = None, network: nn.Module | None = None
+) -> TaskNetwork:
+    """Returns the trained network of a finished run, in evaluation mode.
+
+    Args:
+        folder: Of the run.
+        experiment: What it is a run of, where that is one's own.
+        network: An untrained network of the same architecture, which is filled in place.
+    """
+    record = read_run(Path(folder))
+    name = record.header.experiment
+    if network is not None:
+        found = as_network(network, list(record.header.task_names))
+    elif experiment is not None or name in EXPERIMENTS:
+        found = _untrained(record, experiment or EXPERIMENTS[name])
+    else:
+        raise ValueError(
+            f"A run of one's own experiment should be loaded with `experiment=`, its declaration, "
+            f"or with `network=`, an untrained network. Found a run of {name!r} in `{folder}`."
+        )
+    try:
+        found.load_state_dict(read_weights(Path(folder)))
+    except RuntimeError as error:
+        last = str(error).strip().splitlines()[-1].strip()  # of torch's list of differences
+        raise ValueError(
+            "The network should have the architecture of the one that was trained. "
+            f"Found another in `{folder}`: {last}"
+        ) from error
+    return found.eval()
+
+
+def _untrained(record: RunRecord, experiment: Experiment) -> TaskNetwork:
+    """Returns the network that a run started from."""
+    header = record.header
+    method = experiment.method(header.method)
+    options = header.settings.get("allocation", {})
+    method = replace(method, allocation=method.allocation.as_recorded(options))
+    outputs = dict(zip(header.task_names, header.n_classes, strict=False))
+    if not outputs:  # of regressions the record does not tell
+        tasks = experiment.make_tasks(TaskChoice(header.condition, header.seed, None))
+        outputs = {task.name: task.n_outputs for task in tasks}
+    return experiment.build_network(method, outputs, header.seed)

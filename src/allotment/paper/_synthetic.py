@@ -1,13 +1,7 @@
 """The paper's two experiments on synthetic tasks."""
 
-from ..experiments import (
-    Experiment,
-    GumbelSettings,
-    Method,
-    NoSharingSettings,
-    SharedBottomSettings,
-    TaskChoice,
-)
+from ..allocation import GumbelMatrix, NoSharing, SharedBottom
+from ..experiments import DataOptions, Experiment, Method, ReportOptions, TaskChoice, using
 from ..settings import Optimization, TrainingSettings
 from ..tasks import Task
 from .networks import pairs_network, transfer_network
@@ -20,6 +14,12 @@ SYNTHETIC = TrainingSettings(
     batch_size=64,
     optimization=Optimization(learning_rate=0.01, clip_norm=1.0),
 )
+NO_SHARING = Method(name="no_sharing", label="No sharing", allocation=using(NoSharing))
+SHARED_BOTTOM = Method(
+    name="shared_bottom",
+    label="Shared bottom",
+    allocation=using(SharedBottom, reduce="mean"),  # Section II: averaged
+)
 
 
 def _one_pair(choice: TaskChoice) -> list[Task]:
@@ -27,53 +27,39 @@ def _one_pair(choice: TaskChoice) -> list[Task]:
     return synthetic_pairs(1, rho, seed=choice.seed)
 
 
-def _two_pairs(choice: TaskChoice) -> list[Task]:
-    return synthetic_pairs(2, 1.0, seed=choice.seed)
-
-
 TRANSFER = Experiment(
     name="transfer",
-    title="Sharing helps related tasks and hurts unrelated ones",
     summary="two synthetic tasks, unrelated and equal, with and without sharing",
-    place="Figure 1",
-    conditions=("rho=0", "rho=1"),
     tasks=_one_pair,
-    tasks_differ=True,
     network=transfer_network,
-    methods=(
-        Method(name="no_sharing", label="No sharing", allocation=NoSharingSettings()),
-        Method(
-            name="shared_bottom",
-            label="Shared bottom",
-            allocation=SharedBottomSettings(reduce="mean"),  # Section II: averaged
-        ),
-    ),
+    methods=(NO_SHARING, SHARED_BOTTOM),
     training=SYNTHETIC,
     n_runs=30,
-    measure="loss",
-    measure_label="Loss",
+    data=DataOptions(conditions=("rho=0", "rho=1"), by_seed=True),
+    report=ReportOptions(
+        title="Sharing helps related tasks and hurts unrelated ones",
+        place="Figure 1",
+        least=0.0,  # a squared error
+    ),
 )
 
 TWO_PAIRS = Experiment(
     name="two_pairs",
-    title="Which of four tasks are related is found while they are learnt",
     summary="two pairs of equal tasks; does the allocation find the pairs?",
-    place="Appendix, Gumbel-Matrix on synthetic data",
-    tasks=_two_pairs,
-    tasks_differ=True,
+    tasks=lambda choice: synthetic_pairs(2, 1.0, seed=choice.seed),
     network=pairs_network,
     methods=(
-        Method(name="no_sharing", label="No sharing", allocation=NoSharingSettings()),
-        Method(
-            name="shared_bottom",
-            label="Shared bottom",
-            allocation=SharedBottomSettings(reduce="mean"),
-        ),
-        Method(name="gumbel", label="Gumbel-Matrix", allocation=GumbelSettings()),
+        NO_SHARING,
+        SHARED_BOTTOM,
+        Method(name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix)),
     ),
     training=SYNTHETIC,
     n_runs=20,
-    measure="loss",
-    measure_label="Loss",
-    structure="the two pairs",
+    data=DataOptions(by_seed=True),
+    report=ReportOptions(
+        title="Which of four tasks are related is found while they are learnt",
+        place="Appendix, Gumbel-Matrix on synthetic data",
+        structure="the two pairs",
+        least=0.0,
+    ),
 )

@@ -12,6 +12,7 @@ from ._groups import Augmentation as Augmentation
 from ._groups import Execution as Execution
 from ._groups import Optimization as Optimization
 from ._groups import Penalties as Penalties
+from ._training import OLD_NAMES as OLD_NAMES
 from ._training import ROUNDS_PER_BLOCK as ROUNDS_PER_BLOCK
 from ._training import TrainingSettings as TrainingSettings
 from ._training import from_record as from_record

@@ -10,7 +10,7 @@ from ._groups import GROUPS, Augmentation, Execution, Optimization, Penalties
 ROUNDS_PER_BLOCK = 10  # random draws are made for so many rounds at a time
 
 # The names and values of version 0.1, in whose records all settings stand side by side.
-_OLD_NAMES = {
+OLD_NAMES = {
     "logit_learning_rate": "allocation_learning_rate",
     "decay": "lr_schedule",
     "average": "ema_decay",
@@ -125,7 +125,7 @@ def from_record(values: dict[str, Any]) -> dict[str, Any]:
         return values
     found: dict[str, Any] = {}
     for old, value in values.items():
-        name = _OLD_NAMES.get(old, old)
+        name = OLD_NAMES.get(old, old)
         group = group_of(name)
         (found.setdefault(group, {}) if group else found)[name] = _OLD_VALUES.get(
             (old, value) if isinstance(value, str) else ("", ""), value

@@ -25,3 +25,4 @@ from ._fit import fit as fit
 from ._train import Progress as Progress
 from ._train import plan as plan
 from ._train import train as train
+from ._validation import check_device as check_device

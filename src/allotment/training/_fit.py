@@ -19,7 +19,7 @@ class FitResult:
     """What training a network gave; ``T`` tasks, ``C`` components, the layers side by side.
 
     Attributes:
-        embeddings: Who uses what, 0 or 1, or shares, shape ``[T, C]``; tasks in the network's order.
+        embeddings: Who uses what, 0 or 1 or shares, ``[T, C]``; tasks in the network's order.
         probabilities: Of each gate to be open, shape ``[T, C]``.
         history: Losses and gates over time: every ten rounds, or about 300 entries of a long run.
         validation: Losses and accuracies on the validation splits, where all tasks have one.

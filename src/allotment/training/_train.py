@@ -2,7 +2,6 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
@@ -16,7 +15,6 @@ from ..settings import ROUNDS_PER_BLOCK
 from ._best import BestCheckpoint
 from ._diagnostics import explain, is_told
 from ._evaluation import evaluate
-from ._state import TrainerState
 from ._tracker import N_ENTRIES, Tracker
 from ._validation import check_device, check_runs
 
@@ -86,36 +84,74 @@ def _training(
     runs: Sequence[Run], device: torch.device, n_last_rounds: int, resume_from: TrainingState | None
 ) -> Iterator[Progress]:
     started = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
-    is_over = resume_from is not None and resume_from.round == runs[0].settings.rounds
+    n_rounds = runs[0].settings.rounds
+    is_over = resume_from is not None and resume_from.round == n_rounds
     trainer = _trainer(runs, device, is_over)
-    settings, parameters = trainer.settings, trainer.parameters
-    tracker = Tracker(parameters, trainer.n_tasks, n_last_rounds)
-    best = BestCheckpoint(parameters)
-    whole = TrainerState(trainer, tracker, best)
-    interval = ROUNDS_PER_BLOCK * ceil(settings.rounds / (N_ENTRIES * ROUNDS_PER_BLOCK))
-    first_round = whole.load(resume_from, settings.rounds) if resume_from else 0
+    tracker = Tracker(trainer.parameters, trainer.n_tasks, n_last_rounds)
+    best = BestCheckpoint(trainer.parameters)
+    whole = _TrainerState(trainer, tracker, best)
+    first_round = whole.load(resume_from, n_rounds) if resume_from else 0
     # Where no rounds are left, the check and the entry that the last one has still are.
-    for first in range(first_round, settings.rounds, ROUNDS_PER_BLOCK) or [settings.rounds]:
-        done = min(first + ROUNDS_PER_BLOCK, settings.rounds)
+    for first in range(first_round, n_rounds, ROUNDS_PER_BLOCK) or [n_rounds]:
+        done = min(first + ROUNDS_PER_BLOCK, n_rounds)
         n_batches = (done - first) * trainer.n_tasks
         if n_batches:
             tracker.add(*trainer.steps(first // ROUNDS_PER_BLOCK, n_batches))
-        is_last = done == settings.rounds
-        validations = None
-        checks = settings.evaluate_every and (done % settings.evaluate_every == 0 or is_last)
-        is_due = done % interval == 0 or checks or is_last
-        with trainer.averaged() if is_due else nullcontext():
-            if checks:
-                validations = evaluate(runs, parameters, "validation", trainer.plan.is_vmapped)
-                if validations and settings.keep_best:
-                    best.consider(validations, done)
-            entries = tracker.entries(done, validations) if is_due and tracker.is_amid else None
-        state = None if is_last else partial(whole.state, done, started)
+        entries = _entries(runs, whole, done)
+        state = None if done == n_rounds else partial(whole.state, done, started)
         yield Progress(done, tracker.last_block, list(tracker.failed), entries, state=state)
     trainer.settle()
     best.restore()
     outcomes = _outcomes(runs, trainer, tracker, best, time.perf_counter() - started)
-    yield Progress(settings.rounds, tracker.last_block, list(tracker.failed), outcomes=outcomes)
+    yield Progress(n_rounds, tracker.last_block, list(tracker.failed), outcomes=outcomes)
+
+
+def _entries(runs: Sequence[Run], whole: "_TrainerState", done: int) -> list[LogEntry] | None:
+    """Returns log entries, and makes the validation check they tell of, where they are due."""
+    trainer, tracker = whole.trainer, whole.tracker
+    settings, is_last = trainer.settings, done == trainer.settings.rounds
+    interval = ROUNDS_PER_BLOCK * ceil(settings.rounds / (N_ENTRIES * ROUNDS_PER_BLOCK))
+    every = settings.evaluate_every
+    is_checked = every is not None and (done % every == 0 or is_last)
+    if not (is_checked or is_last or done % interval == 0):
+        return None
+    validations = None
+    with trainer.averaged():
+        if is_checked:
+            validations = evaluate(runs, trainer.parameters, "validation", trainer.plan.is_vmapped)
+            if validations and settings.keep_best:
+                whole.best.consider(validations, done)
+        return tracker.entries(done, validations) if tracker.is_amid else None
+
+
+@dataclass(frozen=True)
+class _TrainerState:
+    """What has a state while runs train; all else is a function of the seed and the round."""
+
+    trainer: Trainer
+    tracker: Tracker
+    best: BestCheckpoint
+
+    def state(self, done: int, started: float) -> TrainingState:
+        """Returns a copy of the state after ``done`` rounds of a training begun at ``started``."""
+        return TrainingState(
+            round=done,
+            n_entries=self.tracker.n_entries,
+            seconds=time.perf_counter() - started,
+            tensors={**self.trainer.state(), **self.tracker.state(), **self.best.state()},
+        )
+
+    def load(self, state: TrainingState, n_rounds: int) -> int:
+        """Goes to a state of the same runs; returns the rounds that are done there."""
+        if state.round % ROUNDS_PER_BLOCK or not 0 < state.round <= n_rounds:
+            raise ValueError(
+                f"`resume_from` should be after a multiple of {ROUNDS_PER_BLOCK} rounds, at most "
+                f"{n_rounds}. Found `round = {state.round}`."
+            )
+        self.trainer.load(state.tensors)
+        self.tracker.load(state)
+        self.best.load(state.tensors)
+        return state.round
 
 
 def _trainer(runs: Sequence[Run], device: torch.device, is_over: bool) -> Trainer:

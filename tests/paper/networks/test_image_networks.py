@@ -8,9 +8,18 @@ from pytest import fixture, mark
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from allotment.paper.networks import ConvNormReLU, NormReLU, SameAvgPool2d, SameConv2d, SameMaxPool2d, clusters_network, omniglot_network
+from allotment._engine._stacked_network import stack
 from allotment.allocation import GumbelMatrix
-from allotment.modules import ModularLayer, MultiTaskNetwork, Noise, pack
+from allotment.modules import ModularLayer, MultiTaskNetwork, Noise
+from allotment.paper.networks import (
+    ConvNormReLU,
+    NormReLU,
+    SameAvgPool2d,
+    SameConv2d,
+    SameMaxPool2d,
+    clusters_network,
+    omniglot_network,
+)
 from benchmarks.reference_images import ImageNetwork, clusters_components, omniglot_components
 
 STRIDES = (2, 2, 1, 2, 2, 1, 2, 1)
@@ -151,12 +160,12 @@ def test_with_all_gates_open_the_network_equals_the_plain_one(make: Pair) -> Non
     ours, plain, x = make()
     make_equal(ours, plain)
     plain.eval()
-    packed = pack(ours).train()  # the form that trains
-    packed.dropout = 0.0
+    stacked = stack(ours).train()  # the form that trains
+    stacked.dropout = 0.0
     noise = Noise(gates=torch.full((sum(ours.layer_sizes),), 0.5))  # leaves likely gates open
     with torch.no_grad():
         for task, width in enumerate(WIDTHS.values()):
             expected = plain(x, task, 0.5)
             assert expected.shape == (len(x), width)
             assert_close(ours.eval()(x, task), expected, rtol=1e-4, atol=1e-4)
-            assert_close(packed(x, task, noise=noise), expected, rtol=1e-4, atol=1e-4)
+            assert_close(stacked(x, task, noise=noise), expected, rtol=1e-4, atol=1e-4)

@@ -6,9 +6,17 @@ import torch
 from pytest import mark
 from torch import nn
 
-from allotment.paper.networks import Allocate, clusters_network, digits_network, mnist_network, omniglot_network, pairs_network, transfer_network
 from allotment.allocation import GumbelMatrix, NoSharing, SharedBottom
 from allotment.modules import MultiTaskNetwork
+from allotment.paper.networks import (
+    Allocate,
+    clusters_network,
+    digits_network,
+    mnist_network,
+    omniglot_network,
+    pairs_network,
+    transfer_network,
+)
 
 FOUR = {"1a": 1, "1b": 2, "2a": 10, "2b": 3}
 TWO = {"a": 1, "b": 1}

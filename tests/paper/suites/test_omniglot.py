@@ -7,10 +7,9 @@ import torch
 from pytest import MonkeyPatch, fixture, mark, raises
 
 from allotment.data import Array, DataError
-from allotment.tasks import Split, Task
 from allotment.paper.suites import alphabets, omniglot
 from allotment.paper.suites._omniglot import ALPHABETS, LEAKING
-
+from allotment.tasks import Split, Task
 from tests.paper.suites.made_up import drawings, in_other_order
 
 PARTS = ("train", "validation", "test")
@@ -20,7 +19,7 @@ PER_DRAWING = ("images", "alphabet", "character", "drawer", "file_id")
 def tasks_of(
     arrays: dict[str, Array], monkeypatch: MonkeyPatch, split: str = "clean"
 ) -> list[Task]:
-    monkeypatch.setattr("allotment.tasks._omniglot.load", lambda name, folder: arrays)
+    monkeypatch.setattr("allotment.paper.suites._omniglot.load", lambda name, folder: arrays)
     return omniglot(split=split)
 
 
@@ -67,7 +66,7 @@ def test_a_label_is_the_number_of_the_character(monkeypatch: MonkeyPatch) -> Non
                 assert arrays["character"][row] == label
 
 
-def test_images_are_held_once_and_true_is_ink(clean: list[Task]) -> None:
+def test_images_are_held_once_as_truth_values(clean: list[Task]) -> None:
     images = {id(split(task, part).inputs) for task in clean for part in PARTS}
     assert len(images) == 1
     x, _ = split(clean[0], "train").examples()

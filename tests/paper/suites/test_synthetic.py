@@ -8,8 +8,8 @@ from pytest import mark, raises
 from torch import Tensor
 from torch.testing import assert_close
 
-from allotment.tasks import SineSamples, Task
-from allotment.paper.suites import synthetic_pairs
+from allotment.paper.suites import SineSamples, synthetic_pairs
+from allotment.tasks import Task
 
 
 def directions(tasks: list[Task]) -> Tensor:

@@ -13,8 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from .._conv import Window
-from ._add import add_up
-from ._division import divisor, places_of
+from ._common import add_up, divisor, places_of
 
 PIXELS_AT_ONCE = 64
 MOST_OUTPUTS_AT_ONCE = 64
@@ -99,7 +98,7 @@ def _convolve(
 
 
 @triton.jit(do_not_specialize=SIZES)
-def _image_slopes(
+def _image_gradients(
     dy, weights, dx, weights_stride, per_row, height, width, new_height, new_width, area,
     area_factor, area_shift, side, side_factor, side_shift, top, left, n_outputs,
     STRIDE: tl.constexpr, C: tl.constexpr, KH: tl.constexpr, KW: tl.constexpr,
@@ -136,11 +135,11 @@ def _image_slopes(
             for start in range(0, n_outputs, BLOCK_O):
                 some = start + outputs
                 known = met[:, None] & (some < n_outputs)[None, :]
-                slopes = tl.load(own_dy + spots[:, None] + some[None, :], mask=known, other=0.0)
+                derivatives = tl.load(own_dy + spots[:, None] + some[None, :], mask=known, other=0.0)
                 known = (some < n_outputs)[:, None] & is_place[None, :]
                 places = some[:, None] * (KH * KW * C) + taps[None, :]
                 kernels = tl.load(own_weights + places, mask=known, other=0.0)
-                total = tl.dot(slopes, kernels, total, input_precision=PRECISION)
+                total = tl.dot(derivatives, kernels, total, input_precision=PRECISION)
     ys = (square_y * STRIDE - top)[:, None] + inner_y[None, :]
     xs = (square_x * STRIDE - left)[:, None] + inner_x[None, :]
     known = (image < per_row)[:, None] & (phase < STRIDE * STRIDE)[None, :]
@@ -176,8 +175,8 @@ def _kernel_shares(
         )  # fmt: skip
         known = (outputs < n_outputs)[:, None] & (pixels < n_pixels)[None, :]
         places = _wide(pixels, WIDE)[None, :] * n_outputs + outputs[:, None]
-        slopes = tl.load(own_dy + places, mask=known, other=0.0)
-        total = tl.dot(slopes, patches, total, input_precision=PRECISION)
+        derivatives = tl.load(own_dy + places, mask=known, other=0.0)
+        total = tl.dot(derivatives, patches, total, input_precision=PRECISION)
     own = shares + (row * tl.num_programs(0) + tl.program_id(0)) * n_outputs * (KH * KW * C)
     known = (outputs < n_outputs)[:, None] & (numbers < KH * KW * C)[None, :]
     tl.store(own + outputs[:, None] * (KH * KW * C) + numbers[None, :], total, mask=known)
@@ -227,7 +226,7 @@ def convolve(x: Tensor, weight: Tensor, window: Window) -> Tensor:
     return y
 
 
-def image_slopes(dy: Tensor, weight: Tensor, shape: torch.Size, window: Window) -> Tensor:
+def image_gradients(dy: Tensor, weight: Tensor, shape: torch.Size, window: Window) -> Tensor:
     """Returns the gradient of the images, of ``shape``."""
     n, n_channels, height, width = shape
     n_rows, n_outputs, _, *kernel = weight.shape
@@ -237,7 +236,7 @@ def image_slopes(dy: Tensor, weight: Tensor, shape: torch.Size, window: Window) 
     n_ys = (height - 1 + window.top) // window.stride + 1
     n_xs = (width - 1 + window.left) // window.stride + 1
     block_n = max(LEAST, triton.next_power_of_2(window.stride**2 * n_channels))
-    _image_slopes[(triton.cdiv(n // n_rows * n_ys * n_xs, PIXELS_AT_ONCE), n_rows)](
+    _image_gradients[(triton.cdiv(n // n_rows * n_ys * n_xs, PIXELS_AT_ONCE), n_rows)](
         _last(dy), rows, dx, rows.stride(0), n // n_rows, height, width, window.height,
         window.width, *divisor(n_ys * n_xs), *divisor(n_xs), window.top, window.left, n_outputs,
         window.stride, n_channels, *kernel, PIXELS_AT_ONCE, _at_once(n_outputs), block_n,
@@ -246,7 +245,7 @@ def image_slopes(dy: Tensor, weight: Tensor, shape: torch.Size, window: Window) 
     return dx
 
 
-def kernel_slopes(dy: Tensor, x: Tensor, weight: Tensor, window: Window) -> Tensor:
+def kernel_gradients(dy: Tensor, x: Tensor, weight: Tensor, window: Window) -> Tensor:
     """Returns the gradient of the kernels."""
     n, n_channels, height, width = x.shape
     n_rows, n_outputs, _, *kernel = weight.shape

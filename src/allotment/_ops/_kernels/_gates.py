@@ -8,7 +8,7 @@ from torch import Tensor
 
 @triton.jit
 def _draw(
-    logits, tasks, noise, step, weights, slopes, logits_stride, noise_stride, start, floor,
+    logits, tasks, noise, step, weights, derivatives, logits_stride, noise_stride, start, floor,
     n_components, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Writes a draw's weights, and how fast each soft gate rises with its logits."""
@@ -26,12 +26,12 @@ def _draw(
     gates = tl.where(known & (noisy >= 0.0), 1.0, 0.0)
     total = tl.maximum(tl.sum(gates), 1.0)
     tl.store(weights + k * n_components + inner, gates / total, mask=known)
-    tl.store(slopes + k * n_components + inner, soft * (1.0 - soft) / temperature, mask=known)
+    tl.store(derivatives + k * n_components + inner, soft * (1.0 - soft) / temperature, mask=known)
 
 
 @triton.jit
 def _draw_backward(
-    dweights, tasks, weights, slopes, dlogits, n_tasks, n_components, BLOCK: tl.constexpr
+    dweights, tasks, weights, derivatives, dlogits, n_tasks, n_components, BLOCK: tl.constexpr
 ):
     """Writes the gradient of one task's logits: zero, but for the task that was drawn for."""
     k, task = tl.program_id(0), tl.program_id(1)
@@ -39,43 +39,43 @@ def _draw_backward(
     known = inner < n_components
     places = k * n_components + inner
     weight = tl.load(weights + places, mask=known, other=0.0)
-    slope = tl.load(dweights + places, mask=known, other=0.0)
+    derivative = tl.load(dweights + places, mask=known, other=0.0)
     # Gates are divided by their sum where it is above 0; weights that sum to 1 tell that.
     n_open = tl.sum(tl.where(weight > 0.0, 1.0, 0.0))
     total = tl.maximum(n_open, 1.0)
-    share = tl.where(n_open > 0.0, tl.sum(slope * weight), 0.0)
-    slope = (slope - share) / total * tl.load(slopes + places, mask=known, other=0.0)
-    slope = tl.where(tl.load(tasks + k) == task, slope, 0.0)
+    share = tl.where(n_open > 0.0, tl.sum(derivative * weight), 0.0)
+    derivative = (derivative - share) / total * tl.load(derivatives + places, mask=known, other=0.0)
+    derivative = tl.where(tl.load(tasks + k) == task, derivative, 0.0)
     row = dlogits + ((k * n_tasks + task) * n_components + inner) * 2
-    tl.store(row, slope, mask=known)
-    tl.store(row + 1, -slope, mask=known)
+    tl.store(row, derivative, mask=known)
+    tl.store(row + 1, -derivative, mask=known)
 
 
 def draw(
     logits: Tensor, tasks: Tensor, noise: Tensor, step: Tensor, start: float, floor: float
 ) -> tuple[Tensor, Tensor]:
-    """Returns weights ``[K, C]`` and the soft gates' slopes ``[K, C]``."""
+    """Returns weights ``[K, C]`` and the soft gates' derivatives ``[K, C]``."""
     n, _, n_components, _ = logits.shape
     if not logits[0].is_contiguous():
         logits = logits.contiguous()
     noise = noise if noise.stride(1) == 1 else noise.contiguous()
     weights = torch.empty(n, n_components, device=logits.device)
-    slopes = torch.empty_like(weights)
+    derivatives = torch.empty_like(weights)
     _draw[(n,)](
-        logits, tasks, noise, step, weights, slopes, logits.stride(0), noise.stride(0),
+        logits, tasks, noise, step, weights, derivatives, logits.stride(0), noise.stride(0),
         start, floor, n_components, triton.next_power_of_2(n_components), num_warps=1,
     )  # fmt: skip
-    return weights, slopes
+    return weights, derivatives
 
 
 def draw_backward(
-    dweights: Tensor, tasks: Tensor, weights: Tensor, slopes: Tensor, shape: torch.Size
+    dweights: Tensor, tasks: Tensor, weights: Tensor, derivatives: Tensor, shape: torch.Size
 ) -> Tensor:
     """Returns the gradient of the logits, ``[K, T, C, 2]``."""
     n, n_tasks, n_components, _ = shape
     dlogits = torch.empty(shape, device=dweights.device)
     _draw_backward[(n, n_tasks)](
-        dweights.contiguous(), tasks, weights, slopes, dlogits, n_tasks, n_components,
+        dweights.contiguous(), tasks, weights, derivatives, dlogits, n_tasks, n_components,
         triton.next_power_of_2(n_components), num_warps=1,
     )  # fmt: skip
     return dlogits

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ._rows import read_row, rows_of
+from ._common import read_row, rows_of
 
 PIXELS_AT_ONCE = 64
 MOST_TILES = 64  # of an image
@@ -127,15 +127,15 @@ def _normalise(
 
 
 @triton.jit
-def _slopes(
+def _derivatives(
     dy, x, n, pixels, channels, n_pixels, n_channels, bias, scale, shift, mean, inverse
 ):  # fmt: skip
     """Returns the gradient before ReLU, the normalised images, and their places."""
     values, inside, places = _images(x, n, pixels, channels, n_pixels, n_channels)
     normal = (values + bias[None, :] - mean[None, :]) * inverse[None, :]
-    slopes = tl.load(_image(dy, n, n_pixels, n_channels) + places, mask=inside, other=0.0)
+    derivatives = tl.load(_image(dy, n, n_pixels, n_channels) + places, mask=inside, other=0.0)
     is_open = (normal * scale[None, :] + shift[None, :] > 0.0) & inside
-    return tl.where(is_open, slopes.to(tl.float32), 0.0), normal, inside, places
+    return tl.where(is_open, derivatives.to(tl.float32), 0.0), normal, inside, places
 
 
 @triton.jit
@@ -148,11 +148,11 @@ def _slope_sums(
     products = tl.zeros([BLOCK_R, BLOCK_C], tl.float32)
     for start in range(first, last, BLOCK_P):
         pixels = start + tl.arange(0, BLOCK_P)
-        slopes, normal, _, _ = _slopes(
+        derivatives, normal, _, _ = _derivatives(
             dy, x, n, pixels, channels, n_pixels, n_channels, bias, scale, shift, mean, inverse
         )
-        sums += _over_own(slopes, BLOCK_P, BLOCK_R, BLOCK_C)
-        products += _over_own(slopes * normal, BLOCK_P, BLOCK_R, BLOCK_C)
+        sums += _over_own(derivatives, BLOCK_P, BLOCK_R, BLOCK_C)
+        products += _over_own(derivatives * normal, BLOCK_P, BLOCK_R, BLOCK_C)
     return tl.sum(sums, axis=0), tl.sum(products, axis=0)
 
 
@@ -183,7 +183,7 @@ def _tile_slope_sums(
 
 @triton.jit
 def _normalise_backward(
-    dy, x, biases, scales, shifts, statistics, partial, dx, slopes_of_rows,
+    dy, x, biases, scales, shifts, statistics, partial, dx, derivatives_of_rows,
     bias_stride, scale_stride, shift_stride, per_row, n_pixels, tile, n_channels, group_size,
     HAS_BIAS: tl.constexpr,
     BLOCK_T: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
@@ -203,21 +203,21 @@ def _normalise_backward(
     level = _over_groups(sums * scale, channels, n_channels, group_size) / count
     tilt = _over_groups(products * scale, channels, n_channels, group_size) / count
     if index == 0:
-        place = slopes_of_rows + n * 3 * n_channels + channels
+        place = derivatives_of_rows + n * 3 * n_channels + channels
         # The bias moves every pixel, so its gradient is the sum of the input's, known in advance.
         normal_sum = inverse * (total - n_pixels * mean)
-        slope = inverse * (scale * sums - n_pixels * level - tilt * normal_sum)
-        tl.store(place, slope, mask=known)
+        derivative = inverse * (scale * sums - n_pixels * level - tilt * normal_sum)
+        tl.store(place, derivative, mask=known)
         tl.store(place + n_channels, products, mask=known)
         tl.store(place + 2 * n_channels, sums, mask=known)
     for start in range(index * tile, tl.minimum((index + 1) * tile, n_pixels), BLOCK_P):
         pixels = start + tl.arange(0, BLOCK_P)
-        slopes, normal, inside, places = _slopes(
+        derivatives, normal, inside, places = _derivatives(
             dy, x, n, pixels, channels, n_pixels, n_channels, bias, scale, shift, mean, inverse
         )
-        slopes = slopes * scale[None, :] - level[None, :] - normal * tilt[None, :]
-        slopes = (slopes * inverse[None, :]).to(dx.dtype.element_ty)
-        tl.store(_image(dx, n, n_pixels, n_channels) + places, slopes, mask=inside)
+        derivatives = derivatives * scale[None, :] - level[None, :] - normal * tilt[None, :]
+        derivatives = (derivatives * inverse[None, :]).to(dx.dtype.element_ty)
+        tl.store(_image(dx, n, n_pixels, n_channels) + places, derivatives, mask=inside)
 
 
 def _tiles(n_images: int, n_pixels: int) -> tuple[int, int]:

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ._add import add_up
+from ._common import add_up
 
 MOST_NUMBERS = 1_024  # at once
 MOST_TILES = 64  # of an image
@@ -35,21 +35,6 @@ def _pick(x0, x1, x2, x3, x4, x5, x6, x7, i: tl.constexpr):
         return x6
     else:
         return x7
-
-
-@triton.jit
-def _add(
-    x0, x1, x2, x3, x4, x5, x6, x7, y, size, N: tl.constexpr, BLOCK: tl.constexpr
-):  # fmt: skip
-    """Writes a tile of the sum of ``N`` tensors of ``size`` numbers."""
-    start = tl.program_id(0).to(tl.int64) * BLOCK
-    inner = tl.arange(0, BLOCK)
-    inside = inner < size - start
-    total = tl.zeros([BLOCK], tl.float32)
-    for i in tl.static_range(N):
-        x = _pick(x0, x1, x2, x3, x4, x5, x6, x7, i)
-        total += tl.load(x + start + inner, mask=inside, other=0.0).to(tl.float32)
-    tl.store(y + start + inner, total.to(y.dtype.element_ty), mask=inside)
 
 
 @triton.jit
@@ -97,11 +82,11 @@ def _add_weighted_backward(
         product = tl.zeros([BLOCK], tl.float32)
         for start in range(index * tile, tl.minimum((index + 1) * tile, size), BLOCK):
             inner = start + tl.arange(0, BLOCK)
-            slope = tl.load(dy + first + inner, mask=inner < size, other=0.0).to(tl.float32)
+            derivative = tl.load(dy + first + inner, mask=inner < size, other=0.0).to(tl.float32)
             spots = _first(inner, n_channels, G) + g * n_channels
             values = tl.load(x + first * G + spots, mask=inner < size, other=0.0).to(tl.float32)
-            product += slope * values
-            share = (slope * weight).to(dx.dtype.element_ty)
+            product += derivative * values
+            share = (derivative * weight).to(dx.dtype.element_ty)
             tl.store(dx + i * stride + first * G + spots, share, mask=inner < size)
         tl.store(own + i * G, tl.sum(product, axis=0))
 
@@ -115,14 +100,6 @@ def _laid_out(groups: Sequence[Tensor]) -> list[Tensor]:
 def _block(dy: Tensor) -> int:
     """Returns how many numbers a program takes at once: fewer where programs would be few."""
     return MOST_NUMBERS if dy.numel() >= 2**18 else MOST_NUMBERS // 4
-
-
-def add_images(images: Sequence[Tensor]) -> Tensor:
-    """Returns the sum of up to eight times images ``[N, C, H, W]``."""
-    xs = _laid_out(images)
-    y, block = torch.empty_like(xs[0]), _block(xs[0])
-    _add[(triton.cdiv(y.numel(), block),)](*xs, y, y.numel(), len(images), block)
-    return y
 
 
 def add_weighted(weights: Tensor, groups: Sequence[Tensor]) -> Tensor:

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor
 
 from . import _large_norm, _small_norm
-from ._add import add_up
+from ._common import add_up
 
 
 def normalise(

@@ -75,16 +75,16 @@ def _pool_backward(
         exists = exists & (r * stride == above) & (c * stride == before)
         places = (r * out_width + c)[:, None] * n_channels + channels[None, :]
         mask = exists[:, None] & known[None, :]
-        slopes = tl.load(dy + places, mask=mask, other=0.0).to(tl.float32)
+        derivatives = tl.load(dy + places, mask=mask, other=0.0).to(tl.float32)
         if LARGEST:
             which = tl.load(chosen + places, mask=mask, other=-1)
-            total += tl.where(which == tap, slopes, 0.0)
+            total += tl.where(which == tap, derivatives, 0.0)
         else:
             first_row, first_column = r * stride - top, c * stride - left
             rows = tl.minimum(first_row + 3, height) - tl.maximum(first_row, 0)
             columns = tl.minimum(first_column + 3, width) - tl.maximum(first_column, 0)
             count = tl.maximum(rows * columns, 1).to(tl.float32)
-            total += slopes / count[:, None]
+            total += derivatives / count[:, None]
     mask = is_real[:, None] & known[None, :]
     places = pixels[:, None] * n_channels + channels[None, :]
     tl.store(dx + places, total.to(dx.dtype.element_ty), mask=mask)

@@ -11,7 +11,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ._rows import read_row, rows_of
+from ._common import read_row, rows_of
 
 MOST_NUMBERS = 16_384  # of a program, padded to powers of two
 MOST_CHANNELS = 16  # of a program, if its groups are smaller
@@ -82,16 +82,16 @@ def _backward(
     values = tl.load(x + start + places, mask=inside, other=0.0).to(tl.float32)
     values += read_row(biases, row, bias_stride, channels, known, HAS_BIAS)[None, :]
     normal = tl.where(inside, (values - mean[None, :]) * inverse[None, :], 0.0)
-    slopes = tl.load(dy + start + places, mask=inside, other=0.0).to(tl.float32)
-    slopes = tl.where(normal * scale[None, :] + shift[None, :] > 0.0, slopes, 0.0)
-    sums, products = tl.sum(slopes, axis=0), tl.sum(slopes * normal, axis=0)
+    derivatives = tl.load(dy + start + places, mask=inside, other=0.0).to(tl.float32)
+    derivatives = tl.where(normal * scale[None, :] + shift[None, :] > 0.0, derivatives, 0.0)
+    sums, products = tl.sum(derivatives, axis=0), tl.sum(derivatives * normal, axis=0)
     level = _mean(sums * scale, n_pixels, group_size, ONE_GROUP, BLOCK_C)
     tilt = _mean(products * scale, n_pixels, group_size, ONE_GROUP, BLOCK_C)
-    slopes = (slopes * scale[None, :] - level[None, :] - normal * tilt[None, :]) * inverse[None, :]
-    slopes = tl.where(inside, slopes, 0.0)
-    tl.store(dx + start + places, slopes.to(dx.dtype.element_ty), mask=inside)
+    derivatives = (derivatives * scale[None, :] - level[None, :] - normal * tilt[None, :]) * inverse[None, :]
+    derivatives = tl.where(inside, derivatives, 0.0)
+    tl.store(dx + start + places, derivatives.to(dx.dtype.element_ty), mask=inside)
     place = shares + n * 3 * n_channels + channels
-    tl.store(place, tl.sum(slopes, axis=0), mask=known)
+    tl.store(place, tl.sum(derivatives, axis=0), mask=known)
     tl.store(place + n_channels, products, mask=known)
     tl.store(place + 2 * n_channels, sums, mask=known)
 

@@ -1,0 +1,154 @@
+"""From a declaration to runs."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .._checks import check_at_least
+from .._schema import RunHeader
+from ..modules import difference
+from ..settings import ROUNDS_PER_BLOCK
+from ..training import Run, check_device
+from ._experiment import Experiment, TaskChoice
+from ._methods import Method
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sweep:
+    """Which runs of an experiment to make, and where.
+
+    Attributes:
+        experiment: What is declared.
+        out: Where records go, each run into a folder of its own.
+        methods: Some of the experiment's; none: all.
+        n_runs: Of each method; None: as many as the experiment declares.
+        first_seed: Of the first run; the next has one more.
+        group_size: The most runs that train together; None: as many as can.
+        device: Where to train.
+        data_folder: Of the data sets; None: the usual one.
+        command: What was typed, for the record.
+        checkpoint_every: Rounds between checkpoints; None: one a minute.
+        resume: Go on with runs that are there.
+        deterministic: On a GPU: the same bits each time, if slower.
+        options: To be kept beside the runs.
+    """
+
+    experiment: Experiment
+    out: Path
+    methods: Sequence[Method] = ()
+    n_runs: int | None = None
+    first_seed: int = 0
+    group_size: int | None = None
+    device: str = "cpu"
+    data_folder: Path | None = None
+    command: str = ""
+    checkpoint_every: int | None = None
+    resume: bool = False
+    deterministic: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "out", Path(self.out))
+        object.__setattr__(self, "methods", tuple(self.methods or self.experiment.methods))
+        n_runs = self.experiment.n_runs if self.n_runs is None else self.n_runs
+        object.__setattr__(self, "n_runs", n_runs)
+        check_at_least("runs", n_runs, 1)
+        check_at_least("first-seed", self.first_seed, 0)
+        if self.group_size is not None:
+            check_at_least("group-size", self.group_size, 1)
+        check_device(self.device)
+        if self.checkpoint_every is not None:
+            check_at_least("checkpoint-every", self.checkpoint_every, 1)
+            if self.checkpoint_every % ROUNDS_PER_BLOCK:
+                raise ValueError(
+                    f"`checkpoint-every` should be a multiple of {ROUNDS_PER_BLOCK} rounds. "
+                    f"Found `checkpoint-every = {self.checkpoint_every}`."
+                )
+
+    @property
+    def seeds(self) -> range:
+        """The seeds of the runs."""
+        return range(self.first_seed, self.first_seed + (self.n_runs or 0))
+
+
+@dataclass(eq=False)
+class RunGroup:
+    """Runs that train together as one program: their settings and architectures agree."""
+
+    condition: str
+    methods: list[Method] = field(default_factory=list)
+    runs: list[Run] = field(default_factory=list)
+    headers: list[RunHeader] = field(default_factory=list)
+
+    @property
+    def label(self) -> str:
+        """What people are told of it."""
+        labels = " + ".join(dict.fromkeys(method.label for method in self.methods))
+        return f"{self.condition}  {labels}".strip()
+
+    def takes(self, run: Run) -> bool:
+        """Tells whether a run can join: only numbers, and fixed allocations, may differ.
+
+        Learnt and fixed allocations go apart, since a fixed one would pay for gates that learn.
+        """
+        first = self.runs[0]
+        return (
+            first.settings.in_common() == run.settings.in_common()
+            and _is_learnt(first) == _is_learnt(run)
+            and not difference(first.network, run.network)
+        )
+
+
+def run_groups(sweep: Sweep) -> Iterator[RunGroup]:
+    """Yields the runs of a sweep, those that can train as one program together.
+
+    Fixed allocations come first. ``sweep.group_size`` divides groups further.
+    """
+    methods = sorted(sweep.methods, key=lambda method: method.is_learnt)
+    for condition in sweep.experiment.data.conditions:
+        whole: list[RunGroup] = []
+        for method, run in _runs(sweep, condition, methods):
+            group = next((group for group in whole if group.takes(run)), None)
+            if group is None:
+                group = RunGroup(condition)
+                whole.append(group)
+            group.methods.append(method)
+            group.runs.append(run)
+            group.headers.append(sweep.experiment.header(method, condition, run, sweep.command))
+        for group in whole:
+            size = sweep.group_size or len(group.runs)
+            for first in range(0, len(group.runs), size):
+                part = slice(first, first + size)
+                yield RunGroup(
+                    condition, group.methods[part], group.runs[part], group.headers[part]
+                )
+
+
+def device_name(device: str) -> str:
+    """Returns what a device is called, for the record."""
+    if device.startswith("cuda"):
+        return str(torch.cuda.get_device_name(device))
+    return f"CPU, {torch.get_num_threads()} threads"
+
+
+def _runs(sweep: Sweep, condition: str, methods: Sequence[Method]) -> Iterator[tuple[Method, Run]]:
+    """Yields the runs of all methods under one condition; methods share their tasks."""
+    experiment, by_seed = sweep.experiment, sweep.experiment.data.by_seed
+    made = {
+        seed: experiment.make_tasks(TaskChoice(condition, seed, sweep.data_folder))
+        for seed in (sweep.seeds if by_seed else sweep.seeds[:1])
+    }
+    for method in methods:
+        settings = method.settings(experiment.training)
+        for seed in sweep.seeds:
+            tasks = made[seed if by_seed else sweep.first_seed]
+            outputs = {task.name: task.n_outputs for task in tasks}
+            network = experiment.build_network(method, outputs, seed)
+            yield method, Run(network, tasks, seed, settings)
+
+
+def _is_learnt(run: Run) -> bool:
+    return any(layer.allocation.is_learnt for layer in run.network.modular_layers)
