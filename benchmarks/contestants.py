@@ -11,7 +11,7 @@ import torch
 
 from allotment.experiments import Experiment, Sweep, run_groups
 from allotment.paper import EXPERIMENTS
-from allotment.report import Timing
+from allotment.records import Timing
 from allotment.settings import ROUNDS_PER_BLOCK
 from allotment.training import train
 from benchmarks.made_up import SIZES, examples_of, made_up_tasks
@@ -47,6 +47,7 @@ class Contestant:
     warm_up_seconds: float = 0.0
     peak_gibibytes: float | None = None
     milliseconds: list[float] = field(default_factory=list)  # of one step of one run
+    is_joint: bool = False  # whether an optimizer step takes a batch of every task
 
     def warm_up(self, seconds: float, n_segments: int, device: torch.device) -> None:
         """Takes the first turns, and sets the length of a segment to about ``seconds``."""
@@ -82,6 +83,7 @@ class Contestant:
             warm_up_seconds=round(self.warm_up_seconds, 3),
             peak_gibibytes=self.peak_gibibytes and round(self.peak_gibibytes, 3),
             milliseconds=tuple(round(value, 5) for value in self.milliseconds),
+            is_joint=self.is_joint,
         )
 
 
@@ -143,7 +145,9 @@ def ours(
     label += ", compiled" if compiled else ""
     steps_per_turn = ROUNDS_PER_BLOCK * len(group.runs[0].tasks)
     most_turns = experiment.training.rounds // ROUNDS_PER_BLOCK
-    return Contestant(label, n_runs, PRECISIONS[precision], turns, steps_per_turn, most_turns)
+    return Contestant(
+        label, n_runs, PRECISIONS[precision], turns, steps_per_turn, most_turns, is_joint=joint
+    )
 
 
 def _start_of_memory(device: torch.device) -> int | None:

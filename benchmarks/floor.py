@@ -9,7 +9,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from allotment.modules import ModularLayer, TaskNetwork
 from allotment.paper.networks import ConvNormReLU
-from allotment.report import Floor
+from allotment.records import Floor
 
 TYPES = {"float32": torch.float32, "tf32": torch.float32, "bfloat16": torch.bfloat16}
 SIDE = {"cpu": 1_024, "cuda": 8_192}  # of the matrices whose product is timed

@@ -21,8 +21,8 @@ from rich.table import Table as RichTable
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
 from allotment.experiments import device_name
 from allotment.paper import EXPERIMENTS
-from allotment.records import describe_environment
-from allotment.report import Floor, SpeedRecord, floor_lines, timing_table
+from allotment.records import Floor, SpeedRecord, describe_environment
+from allotment.report import floor_lines, timing_table
 from benchmarks.contestants import METHODS, PRECISIONS, benchmark_experiment, ours, reference
 from benchmarks.floor import floor
 from benchmarks.made_up import SIZES

@@ -22,13 +22,13 @@ class RunHeader:
         families: One for each task where known, such as "pair 1"; else empty.
         layer_sizes: Components in each modular layer.
         component_names: One for each component, layer after layer.
-        component_kinds: What each component is, such as "conv3x3"; empty in older records.
-        is_binary: Whether a task uses a component or does not; else it has shares of components.
         measure: "loss" or "accuracy": what the experiment reports.
         n_last_rounds: A loss is reported as its mean over this many rounds at the end.
         settings: All settings, as JSON has them.
         command: What was typed.
         n_classes: One for each task where they classify; else empty.
+        component_kinds: What each component is, such as "conv3x3"; empty in older records.
+        is_binary: Whether a task uses a component or does not; else it has shares of components.
     """
 
     experiment: str

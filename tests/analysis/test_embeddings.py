@@ -1,14 +1,45 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from allotment.analysis import cosine_similarity, distinct_groups, embeddings, recovers
+from allotment.analysis import (
+    cosine_similarity,
+    distinct_groups,
+    embeddings,
+    recovers,
+    used_shares,
+)
 from tests.records.made_up import PAIRS, a_header, a_record, an_outcome
 
 
 def test_embeddings_are_the_open_gates() -> None:
     assert_allclose(embeddings(a_record(outcome=an_outcome(matrix=PAIRS * 0.5))), PAIRS)
+
+
+def test_shares_of_components_are_embeddings_as_they_are() -> None:
+    shares = np.random.default_rng(0).dirichlet(np.ones(4), size=4)
+    record = a_record(a_header(is_binary=False), an_outcome(matrix=shares))
+    assert_allclose(embeddings(record), shares)
+    assert recovers(record) is None  # rows of shares are never equal
+
+
+def test_the_effective_share_is_the_share_of_gates_where_all_weights_are_equal() -> None:
+    gates = np.array([[1, 0, 1, 0], [1, 1, 1, 1], [0, 0, 1, 0], [0, 0, 0, 0]], dtype=float)
+    header = a_header(layer_sizes=(2, 2))
+    found = used_shares(a_record(header, an_outcome(matrix=gates)))
+    assert_allclose(found, [2 / 4, 1, 1 / 4, 0])
+    soft = replace(header, is_binary=False)
+    assert_allclose(used_shares(a_record(soft, an_outcome(matrix=0.3 * gates))), found)
+
+
+def test_the_effective_share_by_hand() -> None:
+    # Shares 3/4 and 1/4: exp(-(3/4 ln 3/4 + 1/4 ln 1/4)) = 4 / 27 ** (1/4) components of 4.
+    shares = np.array([[0.75, 0.25, 0.0, 0.0]] * 4)
+    record = a_record(a_header(is_binary=False), an_outcome(matrix=shares))
+    assert_allclose(used_shares(record), 27**-0.25)
 
 
 def test_tasks_with_one_row_are_one_group() -> None:

@@ -4,7 +4,14 @@ import numpy as np
 from numpy.testing import assert_allclose
 from pytest import approx, raises
 
-from allotment.analysis import between_families, cosine_similarity, distinct_by_family, family_names, own_is_nearest, within_and_across
+from allotment.analysis import (
+    between_families,
+    cosine_similarity,
+    distinct_by_family,
+    family_names,
+    own_is_nearest,
+    within_and_across,
+)
 
 H = 1 / math.sqrt(2)
 # Two families of two tasks. Cosines by hand: 0-1 H, 0-2 0, 0-3 H, 1-2 H, 1-3 1/2, 2-3 0.

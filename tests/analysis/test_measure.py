@@ -3,7 +3,15 @@ import math
 import pytest
 
 from allotment.analysis import collapsed, group_runs, measure, share_active, summarise, typical_run
-from tests.records.made_up import PAIRS, a_header, a_record, accuracy_run, an_outcome, failed_run, loss_run
+from tests.records.made_up import (
+    PAIRS,
+    a_header,
+    a_record,
+    accuracy_run,
+    an_outcome,
+    failed_run,
+    loss_run,
+)
 
 
 def test_the_measure_is_the_last_loss_or_the_mean_test_accuracy() -> None:

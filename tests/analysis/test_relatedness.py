@@ -57,8 +57,8 @@ def test_families_that_are_nearer_come_first() -> None:
     assert mnist.own_nearest_by_chance.mean == 1.0
     assert cifar.within.mean > cifar.within_by_chance.mean
     assert cifar.within_by_chance.mean == approx(0.53, abs=0.03)  # half of the gates are open
-    assert max(cifar.apartness) < 0.05
-    assert all(math.isnan(share) for share in mnist.apartness)
+    assert max(cifar.p_values) < 0.05
+    assert all(math.isnan(p) for p in mnist.p_values)
     assert found.budget == 0.5
     assert found.stability == 1.0
 

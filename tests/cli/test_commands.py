@@ -84,13 +84,28 @@ def test_options_reach_the_runs(allotment: Command) -> None:
     assert record.header.seed == 7
     assert record.outcome.rounds == 10
     assert record.header.settings["training"]["batch_size"] == 8
-    assert record.header.settings["allocation"] == {"kind": "Gumbel", "p_init": 0.75}
+    assert record.header.settings["allocation"] == {"kind": "GumbelMatrix", "p_init": 0.75}
     assert al.load("runs/two_pairs/gumbel/seed-007").n_tasks == 4
 
 
 def test_a_budget_can_be_set(allotment: Command) -> None:
     assert allotment(*RUN, "--method", "gumbel", "--set", "budget=0.5").status == 0
-    assert {run.header.settings["training"]["budget"] for run in read_runs(Path("out"))} == {0.5}
+    settings = [run.header.settings["training"] for run in read_runs(Path("out"))]
+    assert {training["penalties"]["budget"] for training in settings} == {0.5}
+
+
+def test_a_plan_is_printed_for_each_run_group_and_nothing_is_trained(
+    allotment: Command, tmp_path: Path
+) -> None:
+    answer = allotment("run", "digits", "--plan", "--runs", "2", "--device", "cpu")
+    assert (answer.status, answer.error) == (0, "")
+    first, second = answer.out.strip().split("\n\n")
+    assert first.startswith("Run group 1: No sharing + Shared bottom (sum) + Shared bottom (mean)")
+    assert second.startswith("Run group 2: Gumbel-Matrix + Gumbel-Matrix, budget 0.75 (4 runs)")
+    for text in (first, second):
+        for part in ("runs on cpu", "vmapped: ", "traced: "):
+            assert part in text
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_report_is_one_page_that_needs_nothing_beside_itself(allotment: Command) -> None:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from pytest import approx
+from pytest import approx, mark
 
 from allotment.analysis import cluster, cosine_similarity, embeddings, relatedness
 from allotment.records import read_runs
@@ -11,11 +11,12 @@ from tests.cli.conftest import Command
 RUN = ("run", "two_pairs", "--method", "gumbel", "--out", "out")
 FIGURES = {
     f"two_pairs-gumbel-{name}.{ending}"
-    for name in ("allocation", "similarity", "tree", "plane")
+    for name in ("allocation", "similarity", "tree", "mds")
     for ending in ("png", "svg")
 }
 
 
+@mark.slow
 def test_the_pairs_of_trained_runs_are_found_and_shown(allotment: Command) -> None:
     assert allotment(*RUN, "--runs", "5", "--rounds", "300").status == 0
     records = read_runs(Path("out"))

@@ -97,7 +97,7 @@ def kill_in_training(process: "subprocess.Popen[str]", trial: Path, moments: ran
 @mark.parametrize(
     "options",
     [
-        param((*PAIRS, "--method", "gumbel", *ON_CPU), id="two_pairs on a CPU"),
+        param((*PAIRS, "--method", "gumbel", *ON_CPU), id="two_pairs on a CPU", marks=mark.slow),
         param((*PAIRS, "--method", "gumbel", *ON_GPU), id="two_pairs on a GPU", marks=needs_gpu),
         param((*DIGITS, "--method", "gumbel", *ON_GPU), id="digits on a GPU", marks=needs_gpu),
     ],

@@ -37,14 +37,23 @@ def test_a_time_limit_stops_with_a_checkpoint_and_says_how_to_go_on(allotment: C
     assert gone_on == whole
 
 
-def test_runs_divided_into_programs_go_on_divided_so(allotment: Command) -> None:
+def test_runs_divided_into_groups_are_resumed_so(allotment: Command) -> None:
     assert allotment(*RUN, "--group-size", "1", "--out", "out", *SHORT).status == 0
     assert read_runs(Path("out")) == []
     assert allotment("run", "two_pairs", "--resume", "out").status == 0
     assert [run.outcome.n_together for run in read_runs(Path("out"))] == [1, 1]
 
 
-def test_programs_that_begin_later_record_the_first_command(allotment: Command) -> None:
+def test_a_sweep_that_version_0_1_began_is_resumed(allotment: Command) -> None:
+    assert allotment(*RUN, "--group-size", "1", "--out", "out", *SHORT).status == 0
+    options = json.loads(Path("out/launch.json").read_text())
+    options["together"] = options.pop("group_size")
+    Path("out/launch.json").write_text(json.dumps(options))
+    assert allotment("run", "two_pairs", "--resume", "out").status == 0
+    assert [run.outcome.n_together for run in read_runs(Path("out"))] == [1, 1]
+
+
+def test_run_groups_that_begin_later_record_the_first_command(allotment: Command) -> None:
     allotment("run", "two_pairs", "--runs", "1", "--out", "out", *SHORT)
     assert allotment("run", "two_pairs", "--resume", "out").status == 0
     assert {run.header.command for run in read_runs(Path("out"))} == {
@@ -64,7 +73,7 @@ def test_a_folder_without_a_sweep_is_refused(allotment: Command, tmp_path: Path)
     (tmp_path / "empty").mkdir()
     answer = allotment(*RUN, "--resume", "empty")
     assert answer.status == 1
-    assert_one_sentence(answer.error, "should hold the `launch.json` of a sweep", "--out")
+    assert_one_sentence(answer.error, "should hold the `launch.json` of", "--out")
     assert list((tmp_path / "empty").iterdir()) == []
 
 

@@ -160,7 +160,7 @@ def test_an_elastic_move_of_all_points_alike_is_a_shift(right: float, down: floa
 
 
 def moved_by(places: Tensor, right: Tensor, down: Tensor, elastic: float) -> Tensor:
-    """Returns how far elastic moves bring what comes to each pixel, of rows or columns ``[H, W]``."""
+    """Returns how far what comes to each pixel is moved, of rows or columns ``[H, W]``."""
     height, width = places.shape
     moved = augmenter(elastic=elastic)(
         places.view(1, 1, 1, height, width), elastic_draws(right, down)

@@ -64,7 +64,7 @@ def bent(n_inputs: int, n_outputs: int) -> nn.Module:
 
 
 def of_classes() -> Run:
-    """Returns a run with unequal linear heads, dropout, permutations and two layers of two kinds."""
+    """Returns a run with unequal heads, dropout, permutations and two layers of two kinds."""
 
     def build() -> MultiTaskNetwork:
         first = [plain(N_INPUTS, 5), bent(N_INPUTS, 5), plain(N_INPUTS, 5), bent(N_INPUTS, 5)]

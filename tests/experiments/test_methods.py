@@ -88,7 +88,7 @@ def test_an_option_that_is_not_there_is_answered(
 
 @mark.parametrize("kind", ["GumbelMatrix", SharedBottom(2, 2), None])
 def test_what_is_used_should_be_a_class(kind: Any) -> None:
-    with raises(TypeError, match="should be the class of an allocation. Found"):
+    with raises(TypeError, match=r"should be the class of an allocation\. Found"):
         using(kind)
 
 

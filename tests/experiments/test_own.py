@@ -144,23 +144,23 @@ def test_a_sweep_that_was_stopped_ends_as_one_that_never_was(out: Path, tmp_path
 
 def test_the_report_is_told_of_it_by_its_declaration(out: Path) -> None:
     records = read_runs(out)
-    told = OWN.expectation(records)
+    told = OWN.report_spec(records)
     assert (told.title, told.place, told.measure, told.unit) == ("own", "", "Test accuracy", "%")
     assert [(row.method, row.label, row.learnt) for row in told.rows] == [
         ("mixture", "mixture", True),
         ("router", "Router", True),
         ("gumbel", "gumbel", True),
     ]
-    assert OWN.expectation().measure == "Loss"  # nothing was measured yet, and nothing declared
+    assert OWN.report_spec().measure == "Loss"  # nothing was measured yet, and nothing declared
 
 
 def test_a_page_shows_it(out: Path) -> None:
-    from allotment.report import html_page, words
+    from allotment.report import html_page, summary_text
 
     records = read_runs(out)
-    page = html_page(records, [OWN.expectation(records)])
+    page = html_page(records, [OWN.report_spec(records)])
     assert "Router" in page and "Test accuracy" in page
-    assert words(records, OWN.expectation(records))
+    assert summary_text(records, OWN.report_spec(records))
 
 
 def test_a_plain_module_does_for_a_network(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pytest import MonkeyPatch, TempPathFactory, fixture, mark, raises
+from pytest import MonkeyPatch, TempPathFactory, fixture, mark, param, raises
 
 from allotment.experiments import RunGroup, Stop, Stopped, Sweep, _running, run_sweep
 from allotment.records import RecordError, RunWriter, read_environment, read_runs, unfinished_runs
@@ -71,7 +71,14 @@ def whole(tmp_path_factory: TempPathFactory) -> Any:
     return records_in(out)
 
 
-@mark.parametrize(("name", "n_news"), [("two_pairs", 1), ("digits", 3), ("transfer", 7)])
+@mark.parametrize(
+    ("name", "n_news"),
+    [
+        ("two_pairs", 1),
+        param("digits", 3, marks=mark.slow),
+        param("transfer", 7, marks=mark.slow),
+    ],
+)
 def test_a_sweep_that_was_stopped_ends_as_one_that_never_was(
     name: str, n_news: int, tmp_path: Path
 ) -> None:
@@ -93,7 +100,9 @@ def test_a_sweep_that_was_stopped_ends_as_one_that_never_was(
     assert records_in(sweep.out) == records_in(never_stopped.out)
 
 
-@mark.parametrize("n_news", [1, 3, 5, 10])  # in a block, after a checkpoint, at an end
+@mark.parametrize(  # in a block, after a checkpoint, at an end
+    "n_news", [1, *(param(n, marks=mark.slow) for n in (3, 5, 10))]
+)
 def test_a_sweep_that_crashed_ends_as_one_that_never_did(
     n_news: int, whole: Any, tmp_path: Path
 ) -> None:
@@ -104,6 +113,7 @@ def test_a_sweep_that_crashed_ends_as_one_that_never_did(
     assert records_in(sweep.out) == whole
 
 
+@mark.slow
 def test_a_sweep_may_stop_after_every_block(whole: Any, tmp_path: Path) -> None:
     sweep = a_sweep(tmp_path / "stopped", checkpoint_every=None, resume=True)
     n_stops = 0

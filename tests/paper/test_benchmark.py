@@ -5,13 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import torch
-from pytest import CaptureFixture, MonkeyPatch, approx, mark
+from pytest import CaptureFixture, MonkeyPatch, approx, mark, param
 from torch import nn
 from torch.testing import assert_close
 
 from allotment.modules import MultiTaskNetwork
 from allotment.paper import EXPERIMENTS
-from allotment.report import SpeedRecord, read_speed, speed_table
+from allotment.records import SpeedRecord, read_speed
+from allotment.report import speed_table
 from benchmarks import contestants, floor, scaling, speed
 from benchmarks.reference import (
     MnistNetwork,
@@ -93,7 +94,7 @@ def test_the_plain_loops_learn() -> None:
     assert found == approx([2.35] * 3, abs=0.35)
 
 
-@mark.parametrize("name", ["two_pairs", "mnist"])
+@mark.parametrize("name", ["two_pairs", param("mnist", marks=mark.slow)])
 def test_a_benchmark_leaves_a_record_that_becomes_a_table(
     name: str, tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
@@ -108,6 +109,7 @@ def test_a_benchmark_leaves_a_record_that_becomes_a_table(
     assert "| allotment, 2 runs together |" in speed_table(path.parent)
 
 
+@mark.slow
 def test_the_cost_of_a_step_is_measured_for_each_size(capsys: CaptureFixture[str]) -> None:
     assert scaling.main(["--tasks", "2", "4", "--components", "2", "--runs", "1", "2"]) == 0
     lines = capsys.readouterr().out.splitlines()

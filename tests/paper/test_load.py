@@ -92,7 +92,7 @@ def test_a_run_of_version_0_1_is_loaded(tmp_path: Path) -> None:
 def test_a_run_of_an_experiment_nobody_declared_says_how_to_load_it(tmp_path: Path) -> None:
     mine = replace(toy("two_pairs"), name="mine")
     folder = run_one(mine, "gumbel", tmp_path)
-    with raises(ValueError, match=r"with `experiment=`.* or with `network=`.* Found a run of 'mine'"):
+    with raises(ValueError, match=r"`experiment=`.* or with `network=`.* Found a run of 'mine'"):
         al.load(folder)
     expected = al.load(folder, experiment=mine)
     blank = mine.build_network(mine.method("gumbel"), dict.fromkeys(expected.task_names, 1), seed=9)

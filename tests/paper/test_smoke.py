@@ -43,7 +43,7 @@ def test_every_method_of_every_experiment_leaves_a_complete_record(
 @mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_expects_a_row_for_each_method_and_condition(name: str) -> None:
     experiment = EXPERIMENTS[name]
-    rows = {(row.condition, row.method) for row in experiment.expectation().rows}
+    rows = {(row.condition, row.method) for row in experiment.report_spec().rows}
     assert rows == {(c, m.name) for c in experiment.data.conditions for m in experiment.methods}
     for method in experiment.methods:
         assert set(method.paper) <= set(experiment.data.conditions), method.name

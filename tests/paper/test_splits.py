@@ -55,7 +55,7 @@ def test_an_unknown_split_is_answered_with_the_known_ones() -> None:
 
 def test_the_published_split_is_called_leaking_wherever_it_appears() -> None:
     assert PUBLISHED == "published split (leaks)"
-    rows = OMNIGLOT.expectation().rows
+    rows = OMNIGLOT.report_spec().rows
     assert {row.condition for row in rows} == {CLEAN, PUBLISHED}
     assert all((row.paper is not None) == (row.condition == PUBLISHED) for row in rows)
 

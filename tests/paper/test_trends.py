@@ -1,8 +1,10 @@
+from dataclasses import replace
+
 import numpy as np
 from pytest import mark
 
 from allotment._schema import Floats
-from allotment.analysis import usage_trends
+from allotment.paper._trends import trend_table, usage_trends
 from tests.records.made_up import a_record, failed_run
 from tests.report.suites import KINDS, alphabets_matrix, alphabets_run, clusters_run
 
@@ -67,3 +69,13 @@ def test_other_networks_have_no_such_trends() -> None:
     assert usage_trends([a_record()]) == []
     assert usage_trends([clusters_run()]) == []
     assert usage_trends([]) == []
+    soft = alphabets_run()
+    assert usage_trends([replace(soft, header=replace(soft.header, is_binary=False))]) == []
+
+
+def test_the_table_has_a_line_for_each_trend() -> None:
+    table = trend_table("Gumbel-Matrix", [alphabets_run(seed) for seed in range(3)])
+    assert table is not None
+    assert [row[1:3] for row in table.rows] == [("holds", "3 of 3")] * 3
+    assert "Gumbel-Matrix" in table.caption
+    assert trend_table("Gumbel-Matrix", [clusters_run()]) is None

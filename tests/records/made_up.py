@@ -1,13 +1,17 @@
 """Runs that never took place, for the tests of records, analysis and report."""
 
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
 
-from allotment._schema import Evaluation, Floats, Outcome, Point, RunHeader
+from allotment._schema import Evaluation, Floats, LogEntry, Outcome, RunHeader
 from allotment.records import Environment, RunRecord, Snapshots
+from allotment.settings import Optimization, TrainingSettings
 
 PAIRS = np.array([[1, 0, 1, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 0]], dtype=float)
+
+SETTINGS = asdict(TrainingSettings(batch_size=64, optimization=Optimization(learning_rate=0.01)))
 
 ENVIRONMENT = Environment(
     allotment="0.1.0",
@@ -34,9 +38,10 @@ def a_header(**changes: Any) -> RunHeader:
         "families": ("pair a", "pair a", "pair b", "pair b"),
         "layer_sizes": (4,),
         "component_names": ("1", "2", "3", "4"),
+        "component_kinds": ("dense",) * 4,
         "measure": "loss",
         "n_last_rounds": 300,
-        "settings": {"training": {"batch_size": 64, "learning_rate": 0.01}},
+        "settings": {"training": SETTINGS},
         "command": "allotment run two_pairs",
     }
     return RunHeader(**values | changes)
@@ -65,14 +70,14 @@ def an_outcome(**changes: Any) -> Outcome:
     return Outcome(**values | changes)
 
 
-def a_point(**changes: Any) -> Point:
+def an_entry(**changes: Any) -> LogEntry:
     values: dict[str, Any] = {
         "round": 50,
         "losses": np.array([0.4, 0.3, 0.2, 0.1]),
         "probabilities": np.full((4, 4), 0.5),
         "share_active": 0.5,
     }
-    return Point(**values | changes)
+    return LogEntry(**values | changes)
 
 
 def a_record(

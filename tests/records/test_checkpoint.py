@@ -24,7 +24,7 @@ def a_state(done: int, n: int = 1_000, **changes: Any) -> TrainingState:
         "steps": torch.tensor(4 * done),
         "losses": torch.empty(0, 2, 4, dtype=torch.float64),
     }
-    values: dict[str, Any] = {"n_points": done // 10, "seconds": done / 7, "tensors": tensors}
+    values: dict[str, Any] = {"n_entries": done // 10, "seconds": done / 7, "tensors": tensors}
     return TrainingState(round=done, **values | changes)
 
 
@@ -38,7 +38,7 @@ def silent(text: str) -> None:
 
 def assert_same_state(found: TrainingState | None, expected: TrainingState) -> None:
     assert found is not None
-    for name in ("round", "n_points", "seconds"):
+    for name in ("round", "n_entries", "seconds"):
         assert getattr(found, name) == getattr(expected, name)
     assert found.tensors.keys() == expected.tensors.keys()
     for name, tensor in expected.tensors.items():

@@ -1,3 +1,4 @@
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -6,7 +7,17 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from allotment.records import RecordError, Snapshots, keep, read_kept
-from tests.records.made_up import ENVIRONMENT, a_header, a_record, accuracy_run, an_evaluation, an_outcome, failed_run, loss_run
+from tests.records.made_up import (
+    ENVIRONMENT,
+    SETTINGS,
+    a_header,
+    a_record,
+    accuracy_run,
+    an_evaluation,
+    an_outcome,
+    failed_run,
+    loss_run,
+)
 
 
 def test_a_kept_run_is_the_same_record_but_for_its_length(tmp_path: Path) -> None:
@@ -76,7 +87,7 @@ def test_thirty_runs_take_kilobytes(tmp_path: Path) -> None:
 def test_runs_with_other_settings_are_refused_and_nothing_is_written(tmp_path: Path) -> None:
     (path,) = keep([loss_run(1.0, 0)], tmp_path)
     before = path.read_bytes()
-    settings = {"training": {"batch_size": 8, "learning_rate": 0.01}}
+    settings = {"training": SETTINGS | {"batch_size": 8}}
     others = [loss_run(1.0, 0, method="another"), loss_run(1.0, 1, settings=settings)]
     other = (
         r"`settings.training.batch_size = 8` in seed 1 and 64 in seed 0 for `.*gumbel\.json`; "
@@ -88,16 +99,31 @@ def test_runs_with_other_settings_are_refused_and_nothing_is_written(tmp_path: P
     assert len(list(tmp_path.rglob("*.json"))) == 1
 
 
-def test_runs_from_before_a_setting_could_be_chosen_count_as_its_default(tmp_path: Path) -> None:
-    keep([loss_run(1.0, 0, settings={"training": {"rounds": 5}})], tmp_path)
-    later = {"training": {"rounds": 5, "decay": "none"}}
-    with pytest.raises(RecordError, match=r"`settings.training.decay = 'none'` in seed 1 and None"):
-        keep([loss_run(1.0, 1, settings=later)], tmp_path)
-    keep([loss_run(1.0, 1, settings=later)], tmp_path, defaults={"decay": "none", "rounds": 1})
-    assert [run.header.settings for run in read_kept(tmp_path)] == [later, later]
-    other = {"training": {"rounds": 5, "decay": "cosine"}}
-    with pytest.raises(RecordError, match=r"decay = 'cosine'` in seed 2 and 'none' in seed 0"):
-        keep([loss_run(1.0, 2, settings=other)], tmp_path, defaults={"decay": "none"})
+def test_a_run_of_an_older_version_is_kept_beside_later_ones(tmp_path: Path) -> None:
+    (path,) = keep([loss_run(1.0, 0)], tmp_path)
+    content = json.loads(path.read_text())
+    header = content["header"]
+    for name in ("component_kinds", "is_binary"):  # as of version 0.1, whose settings were flat
+        del header[name]
+    header["settings"] = {"training": {"batch_size": 64, "learning_rate": 0.01, "decay": "none"}}
+    path.write_text(json.dumps(content))
+    keep([loss_run(2.0, 1)], tmp_path)
+    assert [run.header.settings for run in read_kept(tmp_path)] == [{"training": SETTINGS}] * 2
+    other = {"training": SETTINGS | {"schedule": "joint"}}
+    with pytest.raises(RecordError, match=r"schedule = 'joint'` in seed 2 and 'alternating'"):
+        keep([loss_run(1.0, 2, settings=other)], tmp_path)
+
+
+def test_shares_of_components_are_kept_with_their_digits(tmp_path: Path) -> None:
+    shares = np.random.default_rng(0).dirichlet(np.ones(4), size=4)
+    record = a_record(a_header(is_binary=False), an_outcome(matrix=shares, probabilities=shares))
+    (path,) = keep([record], tmp_path)
+    (kept,) = read_kept(tmp_path)
+    assert not kept.header.is_binary
+    assert_allclose(kept.outcome.matrix, shares, rtol=1e-5)
+    before = path.read_bytes()
+    keep([kept], tmp_path)
+    assert path.read_bytes() == before
 
 
 def test_no_file_is_to_be_removed_where_there_is_none(tmp_path: Path) -> None:
@@ -115,7 +141,7 @@ def test_a_failed_run_is_kept_as_failed(tmp_path: Path) -> None:
     assert np.isnan(kept.outcome.final_loss)
 
 
-def test_a_long_curve_becomes_means_of_its_stretches(tmp_path: Path) -> None:
+def test_a_long_curve_becomes_means_of_its_intervals(tmp_path: Path) -> None:
     rounds = np.arange(1, 601)
     losses = np.repeat(rounds[:, None].astype(float), 4, axis=1)
     changes = {"rounds": rounds, "losses": losses, "share_active": rounds / 600}
@@ -152,7 +178,7 @@ def test_gates_that_never_move_are_kept_once(tmp_path: Path) -> None:
     assert kept.snapshots.probabilities.shape == (1, 4, 4)
 
 
-def test_many_gates_have_fewer_points_and_the_last_stays(tmp_path: Path) -> None:
+def test_many_gates_have_fewer_entries_and_the_last_stays(tmp_path: Path) -> None:
     rounds = np.arange(10, 1001, 10)
     gates = np.linspace(0.0, 1.0, 100)[:, None, None] * np.ones((40, 48))
     header = a_header(
@@ -170,14 +196,14 @@ def test_many_gates_have_fewer_points_and_the_last_stays(tmp_path: Path) -> None
     assert_allclose(kept.snapshots.probabilities[-1], 1.0)
 
 
-def test_looks_at_validation_are_kept(tmp_path: Path) -> None:
-    looks = tuple(
+def test_validation_checks_are_kept(tmp_path: Path) -> None:
+    checks = tuple(
         (at, an_evaluation(np.full(4, at / 1000), "validation")) for at in (250, 500, 750)
     )
-    (path,) = keep([a_record(validation=looks)], tmp_path)
+    (path,) = keep([a_record(validation=checks)], tmp_path)
     (kept,) = read_kept(tmp_path)
     assert [at for at, _ in kept.validation] == [250, 500, 750]
-    for (_, found), (_, expected) in zip(kept.validation, looks, strict=True):
+    for (_, found), (_, expected) in zip(kept.validation, checks, strict=True):
         assert found.split == "validation"
         assert found.accuracies is not None and expected.accuracies is not None
         assert_allclose(found.accuracies, expected.accuracies)

@@ -1,9 +1,12 @@
+import json
+from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 
 from allotment.records import RecordError, open_runs, read_run, read_runs, read_weights
-from tests.records.made_up import a_header, a_point, an_outcome
+from allotment.settings import TrainingSettings
+from tests.records.made_up import a_header, an_entry, an_outcome
 
 
 @pytest.fixture
@@ -12,7 +15,7 @@ def root(tmp_path: Path) -> Path:
     headers = [a_header(seed=seed, method=method) for method in "ab" for seed in range(2)]
     writers = open_runs(tmp_path, headers)
     for writer in writers[:3]:
-        writer.add(a_point())
+        writer.add(an_entry())
         writer.close(an_outcome())
     return tmp_path
 
@@ -57,3 +60,19 @@ def test_fields_of_a_later_version_are_left_out(root: Path) -> None:
     path = root / "a" / "seed-000" / "settings.json"
     path.write_text(path.read_text().replace("{", '{"of_tomorrow": 1,', 1))
     assert read_run(path.parent).header == a_header(method="a")
+
+
+def test_what_an_older_record_lacks_is_read_from_what_it_has(root: Path) -> None:
+    path = root / "a" / "seed-000" / "settings.json"
+    value = json.loads(path.read_text())
+    del value["component_kinds"], value["is_binary"]
+    value["component_names"] = ["conv3x3 A", "conv3x3 12", "max pool", "B"]
+    flat = {"batch_size": 64, "logit_learning_rate": 0.5, "budget": 0.3, "average": 0.9}
+    path.write_text(json.dumps(value | {"settings": {"training": flat | {"precision": "tf32"}}}))
+    header = read_run(path.parent).header
+    assert header.component_kinds == ("conv3x3", "conv3x3", "max pool", "")
+    assert header.is_binary
+    expected = TrainingSettings(batch_size=64).changed(
+        allocation_learning_rate=0.5, budget=0.3, ema_decay=0.9, mixed_precision="tf32"
+    )
+    assert header.settings == {"training": asdict(expected)}

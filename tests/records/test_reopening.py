@@ -10,15 +10,24 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from allotment._schema import RunHeader, TrainingState
-from allotment.records import RecordError, RunWriter, check_same, read_environment, read_run, reopen_runs, run_folder, unfinished_runs
-from tests.records.made_up import a_header, a_point, an_outcome
+from allotment.records import (
+    RecordError,
+    RunWriter,
+    check_same,
+    read_environment,
+    read_run,
+    reopen_runs,
+    run_folder,
+    unfinished_runs,
+)
+from tests.records.made_up import SETTINGS, a_header, an_entry, an_outcome
 from tests.records.test_writer import contents
 
 HEADER = a_header(seed=3)
 
 
-def a_state(done: int, n_points: int) -> TrainingState:
-    return TrainingState(round=done, n_points=n_points, seconds=1.0, tensors={})
+def a_state(done: int, n_entries: int) -> TrainingState:
+    return TrainingState(round=done, n_entries=n_entries, seconds=1.0, tensors={})
 
 
 def stopped(out: Path, *rounds: int, header: RunHeader = HEADER) -> Path:
@@ -31,7 +40,7 @@ def stopped(out: Path, *rounds: int, header: RunHeader = HEADER) -> Path:
 
 
 def add(writer: RunWriter, done: int) -> None:
-    writer.add(a_point(round=done, probabilities=np.full((4, 4), 1 / done)))
+    writer.add(an_entry(round=done, probabilities=np.full((4, 4), 1 / done)))
 
 
 def reopened(out: Path, state: TrainingState | None, header: RunHeader = HEADER) -> RunWriter:
@@ -56,13 +65,13 @@ def test_a_run_that_went_on_leaves_the_files_of_one_never_stopped(tmp_path: Path
     assert finished(writer, 30, 40) == expected
 
 
-@pytest.mark.parametrize("n_points", [0, 1, 3])
-def test_points_after_the_checkpoint_are_cut_off(tmp_path: Path, n_points: int) -> None:
+@pytest.mark.parametrize("n_entries", [0, 1, 3])
+def test_entries_after_the_checkpoint_are_cut_off(tmp_path: Path, n_entries: int) -> None:
     folder = stopped(tmp_path, 10, 20, 30)
-    reopened(tmp_path, a_state(10 * n_points + 10, n_points))
+    reopened(tmp_path, a_state(10 * n_entries + 10, n_entries))
     path = folder / "metrics.jsonl"
     lines = path.read_text().splitlines() if path.exists() else []
-    assert [json.loads(line)["round"] for line in lines] == [10, 20, 30][:n_points]
+    assert [json.loads(line)["round"] for line in lines] == [10, 20, 30][:n_entries]
 
 
 @pytest.mark.parametrize("cut", [1, 5, 60])
@@ -138,9 +147,9 @@ def test_a_finished_run_stays_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"settings": {"training": {"batch_size": 32, "learning_rate": 0.01}}},
+        ({"settings": {"training": SETTINGS | {"batch_size": 32}}},
          r"`settings\.training\.batch_size = 32` for 64"),
-        ({"settings": {"training": {"batch_size": 64, "learning_rate": 0.01, "more": 1}}},
+        ({"settings": {"training": SETTINGS | {"more": 1}}},
          r"`settings\.training\.more = 1` for None"),
         ({"task_names": ("a1", "a2", "b1", "c")}, r"`task_names = \['a1'"),
     ],
@@ -157,15 +166,22 @@ def test_a_run_with_other_settings_is_refused(
     assert contents(folder) == before
 
 
+def test_a_run_of_an_older_version_with_the_same_settings_is_the_same(tmp_path: Path) -> None:
+    path = stopped(tmp_path, 10) / "settings.json"
+    flat = {"batch_size": 64, "learning_rate": 0.01, "precision": "float32"}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"settings": {"training": flat}}))
+    check_same(path.parent, HEADER)
+
+
 def test_the_same_settings_under_another_command_are_the_same(tmp_path: Path) -> None:
     check_same(stopped(tmp_path, 10), replace(HEADER, command="another"))
     check_same(tmp_path / "nowhere", HEADER)
 
 
 @pytest.mark.parametrize("name", ["metrics.jsonl", "allocations.npz"])
-def test_a_folder_that_lacks_points_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_folder_that_lacks_entries_is_refused(tmp_path: Path, name: str) -> None:
     folder = stopped(tmp_path / "longer", 10, 20)
     fewer = stopped(tmp_path / "shorter", 10)
     (fewer / name).replace(folder / name)
-    with pytest.raises(RecordError, match=r"after round 20 should have 2 points.*Found others in"):
+    with pytest.raises(RecordError, match=r"after round 20 should have 2 entries.*Found others in"):
         reopened(tmp_path / "longer", a_state(20, 2))

@@ -5,9 +5,18 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from allotment.records import RecordError, RunWriter, open_runs, read_run, read_runs, read_weights, run_folder, unfinished_runs
+from allotment.records import (
+    RecordError,
+    RunWriter,
+    open_runs,
+    read_run,
+    read_runs,
+    read_weights,
+    run_folder,
+    unfinished_runs,
+)
 from allotment.records import _writer as writer_module
-from tests.records.made_up import a_header, a_point, an_evaluation, an_outcome
+from tests.records.made_up import a_header, an_entry, an_evaluation, an_outcome
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -33,8 +42,8 @@ def test_a_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
     seen = an_evaluation(np.array([0.5, 0.6, 0.7, 0.8]), split="validation")
     header = a_header(n_classes=(10, 10, 10, 10), measure="accuracy")
     writer = RunWriter(tmp_path / "run", header, device="a lamp")
-    writer.add(a_point(round=50))
-    writer.add(a_point(round=100, share_active=0.25, validation=seen))
+    writer.add(an_entry(round=50))
+    writer.add(an_entry(round=100, share_active=0.25, validation=seen))
     writer.close(an_outcome(test=seen))
     record = read_run(tmp_path / "run")
     assert record.header == header
@@ -53,7 +62,7 @@ def test_a_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
 
 def test_nan_survives(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path / "run", a_header())
-    writer.add(a_point(losses=np.array([1.0, np.nan, np.inf, 2.0])))
+    writer.add(an_entry(losses=np.array([1.0, np.nan, np.inf, 2.0])))
     writer.close(an_outcome(status="failed", failed_step=9, final_loss=float("nan")))
     assert "NaN" not in (tmp_path / "run" / "metrics.jsonl").read_text()
     record = read_run(tmp_path / "run")
@@ -63,7 +72,7 @@ def test_nan_survives(tmp_path: Path) -> None:
     assert not record.finished
 
 
-def test_a_run_that_failed_before_its_first_point_can_be_read(tmp_path: Path) -> None:
+def test_a_run_that_failed_before_its_first_entry_can_be_read(tmp_path: Path) -> None:
     RunWriter(tmp_path / "run", a_header()).close(an_outcome(status="failed", failed_step=0))
     record = read_run(tmp_path / "run")
     assert record.losses.shape == (0, 4)
@@ -112,7 +121,7 @@ def test_the_summary_is_written_last(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_an_interrupted_run_says_so_and_is_not_counted(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path / "run", a_header())
-    writer.add(a_point())
+    writer.add(an_entry())
     writer.interrupt("stopped by hand")
     assert "stopped by hand" in (tmp_path / "run" / "interrupted.json").read_text()
     assert (tmp_path / "run" / "allocations.npz").exists()

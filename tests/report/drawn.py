@@ -6,7 +6,13 @@ from matplotlib.figure import Figure
 
 from allotment.analysis import embeddings
 from allotment.records import RunRecord
-from allotment.report import allocation_map, plane_map, probabilities_over_time, similarity_map, task_tree
+from allotment.report import (
+    allocation_map,
+    mds_map,
+    probabilities_over_time,
+    similarity_map,
+    task_tree,
+)
 
 
 def allocation_of(record: RunRecord) -> Figure:
@@ -28,8 +34,8 @@ def tree_of(record: RunRecord) -> Figure:
     return _drawn(task_tree, record)
 
 
-def plane_of(record: RunRecord) -> Figure:
-    return _drawn(plane_map, record)
+def mds_of(record: RunRecord) -> Figure:
+    return _drawn(mds_map, record)
 
 
 def gates_of(record: RunRecord, task: int = 0) -> Figure:
@@ -37,6 +43,7 @@ def gates_of(record: RunRecord, task: int = 0) -> Figure:
         record.snapshots.rounds,
         record.snapshots.probabilities[:, task],
         component_names=record.header.component_names,
+        component_kinds=record.header.component_kinds,
         layer_sizes=record.header.layer_sizes,
     )
 

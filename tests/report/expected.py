@@ -1,10 +1,10 @@
 """Expectations and runs for the tests of the report."""
 
 from allotment.records import RunRecord
-from allotment.report import Expectation, ExpectedRow
+from allotment.report import ReportRow, ReportSpec
 from tests.records.made_up import PAIRS, a_header, a_record, an_outcome
 
-TWO_PAIRS = Expectation(
+TWO_PAIRS = ReportSpec(
     experiment="two_pairs",
     title="Two pairs of tasks",
     place="Appendix",
@@ -12,21 +12,21 @@ TWO_PAIRS = Expectation(
     least=0.0,
     structure="the two pairs",
     rows=(
-        ExpectedRow(method="no_sharing", label="No sharing"),
-        ExpectedRow(method="gumbel", label="Gumbel-Matrix", learnt=True),
-        ExpectedRow(method="shared_bottom", label="Shared bottom", paper="fails"),
+        ReportRow(method="no_sharing", label="No sharing"),
+        ReportRow(method="gumbel", label="Gumbel-Matrix", learnt=True),
+        ReportRow(method="shared_bottom", label="Shared bottom", paper="fails"),
     ),
 )
 
-MNIST = Expectation(
+MNIST = ReportSpec(
     experiment="mnist",
     title="Four MNISTs",
     place="Table I",
     measure="Test accuracy",
     unit="%",
     rows=(
-        ExpectedRow(method="shared_bottom", label="Shared bottom", paper="95.7 ± 0.5"),
-        ExpectedRow(method="gumbel", label="Gumbel-Matrix", paper="96.8 ± 0.2", learnt=True),
+        ReportRow(method="shared_bottom", label="Shared bottom", paper="95.7 ± 0.5"),
+        ReportRow(method="gumbel", label="Gumbel-Matrix", paper="96.8 ± 0.2", learnt=True),
     ),
 )
 

@@ -3,9 +3,10 @@
 import numpy as np
 
 from allotment._schema import Floats
-from allotment.records import RunRecord
-from allotment.report import Expectation, ExpectedRow
+from allotment.paper._trends import trend_table
 from allotment.paper.suites._omniglot import ALPHABETS as PUBLISHED
+from allotment.records import RunRecord
+from allotment.report import ReportRow, ReportSpec
 from tests.records.made_up import a_header, a_record, an_evaluation, an_outcome
 
 SUPERCLASSES = (
@@ -49,7 +50,7 @@ KINDS = (
     "identity",
 )
 
-OMNIGLOT = Expectation(
+OMNIGLOT = ReportSpec(
     experiment="omniglot",
     title="Twenty alphabets",
     place="Table II",
@@ -57,9 +58,10 @@ OMNIGLOT = Expectation(
     unit="%",
     shows="error",
     shown_task="Syriac (Estrangelo)",
+    extra_tables=(trend_table,),
     rows=(
-        ExpectedRow(method="shared_bottom", label="Shared bottom", paper="6.75 ± 0.33"),
-        ExpectedRow(
+        ReportRow(method="shared_bottom", label="Shared bottom", paper="6.75 ± 0.33"),
+        ReportRow(
             method="gumbel",
             label="Gumbel-Matrix",
             paper="6.48 ± 0.28",
@@ -93,9 +95,10 @@ def clusters_run(seed: int = 0) -> RunRecord:
         families=FAMILIES,
         layer_sizes=(16, 16, 16),
         component_names=tuple(f"conv{k}x{k} {c}" for k in (3, 5) for c in "ABCDEFGH") * 3,
+        component_kinds=tuple(f"conv{k}x{k}" for k in (3, 5) for _ in range(8)) * 3,
         measure="accuracy",
         n_classes=(5,) * 20 + (9,) * 20,
-        settings={"training": {"budget": 0.5}},
+        settings={"training": {"penalties": {"budget": 0.5}}},
     )
     rows = clusters_matrix(seed)
     test = an_evaluation(np.full(40, 0.9 + 0.001 * seed))
@@ -116,7 +119,7 @@ def alphabets_matrix(seed: int = 0) -> Floats:
 def alphabets_run(
     seed: int = 0, *, method: str = "gumbel", matrix: Floats | None = None
 ) -> RunRecord:
-    """A run of twenty alphabets without families, with looks at validation."""
+    """A run of twenty alphabets without families, with validation checks."""
     rows = alphabets_matrix(seed) if matrix is None else matrix
     header = a_header(
         experiment="omniglot",
@@ -126,11 +129,12 @@ def alphabets_run(
         families=(),
         layer_sizes=(7,) * 8,
         component_names=KINDS * 8,
+        component_kinds=KINDS * 8,
         measure="accuracy",
         n_classes=(30,) * 20,
     )
     base = 0.93 + 0.001 * seed + 0.005 * (method == "gumbel")
-    looks = tuple(
+    checks = tuple(
         (at, an_evaluation(np.full(20, base * (1 - np.exp(-at / 400))), "validation"))
         for at in range(250, 3001, 250)
     )
@@ -140,4 +144,4 @@ def alphabets_run(
         validation=an_evaluation(np.full(20, base + 0.01), "validation"),
         test=an_evaluation(np.full(20, base)),
     )
-    return a_record(header, outcome, validation=looks)
+    return a_record(header, outcome, validation=checks)

@@ -1,8 +1,8 @@
 from dataclasses import replace
 
-from pytest import approx
+from pytest import approx, raises
 
-from allotment.report._differences import difference_table
+from allotment.report._results import difference_table
 from allotment.report._section import section
 from tests.report.expected import TWO_PAIRS, runs
 
@@ -37,6 +37,18 @@ def test_where_there_is_a_baseline_each_method_is_compared_with_it_alone() -> No
         "Gumbel-Matrix less No sharing",
         "Shared bottom less No sharing",
     }
+
+
+def test_pairs_that_are_asked_for_are_compared_besides() -> None:
+    methods = ("gumbel", "no_sharing", "shared_bottom")
+    found = [run for method in methods for run in runs(method, [1.0, 2.0])]
+    spec = replace(TWO_PAIRS, baseline="no_sharing", pairs=(("gumbel", "shared_bottom"),))
+    table = difference_table(section(found, spec))
+    assert table is not None
+    assert [row[0] for row in table.rows][-1] == "Gumbel-Matrix less Shared bottom"
+    assert len(table.rows) == 3
+    with raises(ValueError, match=r"`pairs` should be one of 'no_sharing', 'gumbel'"):
+        replace(spec, pairs=(("gumbel", "unknown"),))
 
 
 def test_one_seed_gives_no_comparison() -> None:

@@ -15,12 +15,12 @@ from allotment.report import error_figure, png, svg
 from allotment.report._figures import section_figures
 from allotment.report._section import section
 from tests.records.made_up import a_header, a_record, an_outcome
-from tests.report.drawn import allocation_of, gates_of, plane_of, similarity_of, tree_of
+from tests.report.drawn import allocation_of, gates_of, mds_of, similarity_of, tree_of
 from tests.report.suites import ALPHABETS, OMNIGLOT, alphabets_run, clusters_run
 
 SUITES = {"4 tasks": a_record(), "20 tasks": alphabets_run(), "40 tasks": clusters_run()}
-FIGURES = [allocation_of, similarity_of, tree_of, plane_of, gates_of]
-NAMING = [allocation_of, similarity_of, tree_of, plane_of]
+FIGURES = [allocation_of, similarity_of, tree_of, mds_of, gates_of]
+NAMING = [allocation_of, similarity_of, tree_of, mds_of]
 
 
 def shown_texts(figure: Figure) -> list[tuple[str, Bbox]]:
@@ -107,7 +107,7 @@ def test_without_families_like_tasks_stand_together_in_the_similarity() -> None:
 
 
 def test_tasks_with_one_embedding_are_one_point() -> None:
-    axes = plane_of(clusters_run()).axes[0]
+    axes = mds_of(clusters_run()).axes[0]
     assert len(axes.collections) == 13  # eleven of CIFAR, one of MNIST, one of Fashion-MNIST
 
 
@@ -116,7 +116,7 @@ def test_a_method_of_many_tasks_has_all_figures_and_the_gates_of_the_task_asked_
     assert [figure.name.removeprefix("omniglot-") for figure in found] == [
         "loss",
         "error",
-        *(f"gumbel-{name}" for name in ("allocation", "similarity", "tree", "plane", "gates")),
+        *(f"gumbel-{name}" for name in ("allocation", "similarity", "tree", "mds", "gates")),
     ]
     assert "task Syriac (Estrangelo)" in found[-1].caption
     record = alphabets_run(1)  # the median

@@ -3,8 +3,8 @@ from dataclasses import replace
 import numpy as np
 from pytest import mark, raises
 
-from allotment.report import Expectation, html_page, result_table, words
-from allotment.report._differences import difference_table
+from allotment.report import ReportSpec, html_page, result_table, summary_text
+from allotment.report._results import difference_table
 from allotment.report._section import section
 from tests.report.suites import OMNIGLOT, alphabets_run
 
@@ -28,7 +28,7 @@ def test_errors_are_what_accuracies_leave() -> None:
 
 
 def test_less_error_is_better() -> None:
-    said = words([*SHARED, *LEARNT], OMNIGLOT)
+    said = summary_text([*SHARED, *LEARNT], OMNIGLOT)
     assert said[0].startswith("Gumbel-Matrix ends at 6.40 %")
     assert ", below Shared bottom with 6.90 %" in said[0]
 
@@ -49,7 +49,7 @@ def test_errors_over_rounds_are_drawn() -> None:
 
 def test_what_is_shown_is_checked() -> None:
     with raises(ValueError, match="`shows` should be one of 'measure', 'error'"):
-        Expectation(
+        ReportSpec(
             experiment="x", title="x", place="", rows=(), measure="Test accuracy", shows="accuracy"
         )
 
@@ -65,7 +65,7 @@ def test_runs_shorter_than_declared_say_how_the_error_still_changes(
     runs = LEARNT[:n_runs]
     n_rounds = LEARNT[0].outcome.rounds
     longer = replace(OMNIGLOT, rounds=8 * n_rounds)
-    said = [sentence for sentence in words(runs, longer) if "in place of" in sentence]
+    said = [sentence for sentence in summary_text(runs, longer) if "in place of" in sentence]
     assert len(said) == (n_runs > 0)
     for sentence in said:
         assert sentence.startswith(
@@ -74,4 +74,6 @@ def test_runs_shorter_than_declared_say_how_the_error_still_changes(
         assert spread in sentence
     as_declared = replace(OMNIGLOT, rounds=n_rounds)
     failed = replace(LEARNT[0], outcome=replace(LEARNT[0].outcome, status="failed", rounds=7))
-    assert not any("in place of" in sentence for sentence in words([*runs, failed], as_declared))
+    assert not any(
+        "in place of" in sentence for sentence in summary_text([*runs, failed], as_declared)
+    )

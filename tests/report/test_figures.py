@@ -7,6 +7,7 @@ from matplotlib.figure import Figure
 from allotment.analysis import Band, loss_band
 from allotment.records import RunRecord
 from allotment.report import loss_bands, png, svg, write_figures
+from allotment.report._drawing import line_style
 from tests.records.made_up import a_header, a_record, an_outcome, loss_run
 from tests.report.drawn import allocation_of, gates_of, similarity_of
 from tests.report.expected import MNIST, TWO_PAIRS, runs
@@ -105,6 +106,11 @@ def test_names_below_a_figure_are_those_of_all_panels_and_each_stands_once() -> 
     panels = {"left": {"A": band, "B": band}, "right": {"B": band, "C": band}}
     found = [text.get_text() for text in loss_bands(panels).legends[0].get_texts()]
     assert found == ["A (n=1)", "B (n=1)", "C (n=1)"]
+
+
+@pytest.mark.parametrize("n_lines", [2, 7, 8, 14, 20])
+def test_no_two_lines_look_the_same(n_lines: int) -> None:
+    assert len({str(line_style(place, n_lines)) for place in range(n_lines)}) == n_lines
 
 
 def test_gates_have_a_panel_for_each_layer() -> None:

@@ -6,11 +6,19 @@ from matplotlib.figure import Figure
 from pytest import mark, raises
 
 import allotment as al
-from allotment.report import allocation_map, plane_map, png, probabilities_over_time, similarity_map, task_tree
+from allotment._schema import Floats
+from allotment.report import (
+    allocation_map,
+    mds_map,
+    png,
+    probabilities_over_time,
+    similarity_map,
+    task_tree,
+)
 
 ROWS = [[1, 0, 1], [1, 0, 1], [0, 1, 1]]
 NAMES = ["size", "weight", "kind"]
-OF_ROWS = [allocation_map, similarity_map, task_tree, plane_map]
+OF_ROWS = [allocation_map, similarity_map, task_tree, mds_map]
 
 
 def labels(figure: Figure, axis: str) -> list[str]:
@@ -58,10 +66,30 @@ def test_gates_over_time_are_drawn_as_they_were() -> None:
 
 
 @mark.parametrize("draw", OF_ROWS)
+def test_shares_of_components_can_be_drawn(draw: Callable[..., Figure]) -> None:
+    shares = np.random.default_rng(0).dirichlet(np.ones(3), size=3)
+    assert png(draw(shares, NAMES)).startswith(b"\x89PNG")
+
+
+def cell_colours(figure: Figure) -> Floats:
+    png(figure)  # lays it out
+    return np.array(figure.axes[0].collections[0].get_facecolor(), dtype=float)
+
+
+def test_shares_are_shades_and_the_largest_has_the_full_colour() -> None:
+    gates, shares = (allocation_map(rows, ["a"]) for rows in ([[1, 0, 0]], [[0.5, 0.25, 0.0]]))
+    opened, _, shut = cell_colours(gates)
+    most, half, nothing = cell_colours(shares)
+    np.testing.assert_allclose([most, nothing], [opened, shut])
+    np.testing.assert_allclose(half, (opened + shut) / 2, atol=0.01)
+    assert [len(figure.axes) for figure in (gates, shares)] == [1, 2]  # only shades need a bar
+
+
+@mark.parametrize("draw", OF_ROWS)
 @mark.parametrize(
     ("rows", "names", "message"),
     [
-        ([[0.3, 1.0]], ["a"], r"entries 0 and 1. Found shape \[1, 2\] with entries 0.3, 1"),
+        ([[float("nan"), 1.0]], ["a"], r"finite entries. Found shape \[1, 2\] with entries that"),
         ([1, 0], ["a"], r"shape \[T, C\] .* Found shape \[2\]"),
         (ROWS, NAMES[:2], "`task_names` should be one for each task. Found 2 for 3 tasks"),
     ],

@@ -38,9 +38,9 @@ def test_the_page_needs_nothing_beside_itself() -> None:
 
 def test_every_row_and_every_word_is_on_the_page() -> None:
     page = html_page(RUNS, [TWO_PAIRS, MNIST])
-    for expectation in (TWO_PAIRS, MNIST):
-        assert expectation.title in page
-        assert all(f"<td>{row.label}</td>" in page for row in expectation.rows)
+    for spec in (TWO_PAIRS, MNIST):
+        assert spec.title in page
+        assert all(f"<td>{row.label}</td>" in page for row in spec.rows)
     assert page.count("<td>not run</td>") == 3
     assert "Gumbel-Matrix found the two pairs in 3 of 3 runs." in page
 

@@ -4,21 +4,21 @@ import numpy as np
 
 from allotment.analysis import relatedness
 from allotment.records import RunRecord
-from allotment.report import Expectation, ExpectedRow, html_page, markdown_results, words
-from allotment.report._relatedness import relatedness_tables
+from allotment.report import ReportRow, ReportSpec, html_page, markdown_results, summary_text
+from allotment.report._allocations import relatedness_tables
+from allotment.report._pages import section_tables
 from allotment.report._section import section
-from allotment.report._section_tables import section_tables
 from tests.records.made_up import a_record, an_evaluation
 from tests.report.expected import MNIST, TWO_PAIRS, runs
 from tests.report.suites import OMNIGLOT, alphabets_run, clusters_run
 
-CLUSTERS = Expectation(
+CLUSTERS = ReportSpec(
     experiment="clusters",
     title="Three clusters",
     place="",
     measure="Test accuracy",
     unit="%",
-    rows=(ExpectedRow(method="gumbel", label="Gumbel-Matrix", learnt=True),),
+    rows=(ReportRow(method="gumbel", label="Gumbel-Matrix", learnt=True),),
 )
 CLUSTER_RUNS = [clusters_run(seed) for seed in range(3)]
 
@@ -58,7 +58,7 @@ def test_many_tasks_have_tables_of_families_and_of_groups() -> None:
     assert similar.rows[0][1].endswith(f"; chance {cifar.within_by_chance.mean:.2f}")
     chance = 100 * cifar.own_nearest_by_chance.mean
     assert families.rows[0][4] == f"100 % (chance {chance:.0f} %)"
-    assert families.rows[0][5] == ", ".join(f"{share:.2g}" for share in cifar.apartness)
+    assert families.rows[0][5] == ", ".join(f"{p:.2g}" for p in cifar.p_values)
     assert families.rows[1][5] == "–"
     assert cuts.rows[1] == ("1", "1.00", "20 CIFAR-100; 10 MNIST; 10 Fashion-MNIST")
     names = [name for row in groups.rows for name in row[1].split(", ")]
@@ -67,7 +67,7 @@ def test_many_tasks_have_tables_of_families_and_of_groups() -> None:
 
 
 def test_what_the_paper_says_of_clusters_is_told_in_words() -> None:
-    said = words(CLUSTER_RUNS, CLUSTERS)
+    said = summary_text(CLUSTER_RUNS, CLUSTERS)
     assert (
         "Gumbel-Matrix: runs in which all tasks of a family have one embedding: CIFAR-100 0 of 3, "
         "MNIST 3 of 3, Fashion-MNIST 3 of 3."
@@ -91,7 +91,7 @@ def test_a_task_that_uses_everything_is_not_said_to_use_no_more_than_that() -> N
     run = alphabets_run(0)
     matrix = run.outcome.matrix.copy()
     matrix[0] = 1.0
-    said = words([replace(run, outcome=replace(run.outcome, matrix=matrix))], OMNIGLOT)
+    said = summary_text([replace(run, outcome=replace(run.outcome, matrix=matrix))], OMNIGLOT)
     (shares,) = [sentence for sentence in said if "gates open over runs" in sentence]
     assert shares.endswith("of the gates open over runs.")
 
@@ -120,7 +120,7 @@ def test_families_that_are_not_found_are_not_said_to_be() -> None:
     mixed = clusters_run(3)
     rows = mixed.outcome.matrix[np.random.default_rng(0).permutation(40)]
     runs = [*CLUSTER_RUNS, replace(mixed, outcome=replace(mixed.outcome, matrix=rows))]
-    said = words(runs, CLUSTERS)
+    said = summary_text(runs, CLUSTERS)
     assert any("gives the families in 3 of 4 runs" in sentence for sentence in said)
     _, _, _, cuts, _ = relatedness_tables(section(runs, CLUSTERS))
     assert float(cuts.rows[3][1]) < 0.5
@@ -130,12 +130,12 @@ def test_families_of_one_task_have_no_nearest_family() -> None:
     alone = [a_run_alone(seed) for seed in range(2)]
     text = markdown_results(alone, [CLUSTERS])
     assert "nan" not in text
-    assert "own family" not in "".join(words(alone, CLUSTERS))
+    assert "own family" not in "".join(summary_text(alone, CLUSTERS))
 
 
 def test_one_family_has_no_other_to_be_nearer_to() -> None:
     one = [replace(run, header=replace(run.header, families=("all",) * 40)) for run in CLUSTER_RUNS]
-    said = "".join(words(one, CLUSTERS))
+    said = "".join(summary_text(one, CLUSTERS))
     assert "own family" not in said
     assert "sets of as many" not in said
     assert "nan" not in markdown_results(one, [CLUSTERS])

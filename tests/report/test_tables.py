@@ -4,7 +4,7 @@ from math import inf
 from pytest import mark
 
 from allotment.records import RunRecord
-from allotment.report import ExpectedRow, brief_table, markdown_table, result_table, words
+from allotment.report import ReportRow, brief_table, markdown_table, result_table, summary_text
 from allotment.report._provenance import provenance
 from allotment.report._section import section
 from tests.records.made_up import a_header, a_record, accuracy_run, an_outcome, failed_run, loss_run
@@ -23,8 +23,8 @@ def test_every_expected_row_is_there_without_any_run() -> None:
 
 
 def test_numbers_published_elsewhere_have_rows_of_their_own_below() -> None:
-    expectation = replace(MNIST, elsewhere={"Single task": "39.19 ± 0.50"})
-    table = result_table([], expectation)
+    spec = replace(MNIST, elsewhere={"Single task": "39.19 ± 0.50"})
+    table = result_table([], spec)
     assert table.rows[:-1] == result_table([], MNIST).rows
     assert table.rows[-1] == ("Single task", "39.19 ± 0.50", "–", "–", "–", "–")
 
@@ -67,7 +67,7 @@ def test_an_interval_ends_where_the_number_cannot_be() -> None:
     assert result_table(high, MNIST).rows[1][where] == "63.4 to 100.0"  # 95 with 31.569
     low = [accuracy_run([level], seed, **header) for seed, level in enumerate((0.0, 0.1))]
     assert result_table(low, MNIST).rows[1][where] == "0.0 to 36.6"
-    (sentence,) = [text for text in words(high, MNIST) if "reaches" in text]
+    (sentence,) = [text for text in summary_text(high, MNIST) if "reaches" in text]
     assert "95.0 % (90 % interval 63.4 to 100.0, n=2)" in sentence
 
 
@@ -140,12 +140,12 @@ def test_a_condition_that_all_rows_have_is_said_in_the_title_alone() -> None:
     rows = tuple(replace(row, condition="clean") for row in TWO_PAIRS.rows)
     found = [loss_run(1.0, seed, condition="clean") for seed in range(3)]
     part = section(found, replace(TWO_PAIRS, rows=rows))
-    assert part.expectation.title == "Two pairs of tasks, clean"
+    assert part.spec.title == "Two pairs of tasks, clean"
     assert part.conditions == [""]
-    assert [row.name for row, _ in part.rows] == ["No sharing", "Gumbel-Matrix", "Shared bottom"]
-    assert [len(runs) for _, runs in part.rows] == [0, 3, 0]
+    assert [row.name for row in part.rows] == ["No sharing", "Gumbel-Matrix", "Shared bottom"]
+    assert [len(row.runs) for row in part.rows] == [0, 3, 0]
     mixed = section(found, TWO_PAIRS)  # its own rows have none
-    assert mixed.expectation.title == TWO_PAIRS.title
+    assert mixed.spec.title == TWO_PAIRS.title
     assert mixed.conditions == ["", "clean"]
 
 
@@ -156,16 +156,16 @@ def test_the_paper_has_a_column_where_it_says_something() -> None:
 
 
 def test_a_terminal_shows_what_fits_it() -> None:
-    row = ExpectedRow(method="gumbel", label="Gumbel-Matrix", paper="6.5 ± 0.3 (validation 5.7)")
+    row = ReportRow(method="gumbel", label="Gumbel-Matrix", paper="6.5 ± 0.3 (validation 5.7)")
     some = replace(row, condition="clean")
-    expectation = replace(MNIST, rows=(some,), elsewhere={"Single task": "39.19 ± 0.50"})
-    table = brief_table([], expectation)
+    spec = replace(MNIST, rows=(some,), elsewhere={"Single task": "39.19 ± 0.50"})
+    table = brief_table([], spec)
     assert table.head == ("Method", "Paper", "Ours: test accuracy, %", "Gates open")
     assert table.rows == (("Gumbel-Matrix", "6.5 ± 0.3", "not run", "–"),)
-    both = brief_table([], replace(expectation, rows=(some, replace(row, condition="leaky"))))
+    both = brief_table([], replace(spec, rows=(some, replace(row, condition="leaky"))))
     assert both.head == ("Condition", *table.head)
     assert [cells[0] for cells in both.rows] == ["clean", "leaky"]
-    assert brief_table([], replace(expectation, rows=(row,))) == table
+    assert brief_table([], replace(spec, rows=(row,))) == table
     assert "Paper" not in brief_table([], replace(MNIST, rows=(replace(row, paper=None),))).head
 
 

@@ -2,10 +2,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from allotment.report import ExpectedRow
+from allotment.report import ReportRow
+from allotment.report._pages import section_tables
+from allotment.report._results import by_family, by_group, by_task
 from allotment.report._section import section
-from allotment.report._section_tables import section_tables
-from allotment.report._task_tables import by_family, by_group, by_task
 from tests.records.made_up import accuracy_run, an_evaluation
 from tests.report.suites import ALPHABETS, CLUSTER_TASKS, OMNIGLOT, alphabets_run, clusters_run
 from tests.report.test_relatedness import CLUSTERS
@@ -36,7 +36,7 @@ def test_an_error_is_shown_as_one_and_methods_stand_beside_each_other() -> None:
     assert tasks.head == ("Task", f"Shared bottom {alone}", f"Gumbel-Matrix {alone}")
     assert {row[1:] for row in tasks.rows} == {("7", "6.5")}
     both = replace(
-        OMNIGLOT, rows=(*OMNIGLOT.rows, ExpectedRow(method="more", label="More", learnt=True))
+        OMNIGLOT, rows=(*OMNIGLOT.rows, ReportRow(method="more", label="More", learnt=True))
     )
     again = by_task(section(found, both))
     assert again is not None

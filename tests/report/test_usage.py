@@ -1,6 +1,9 @@
-from allotment.report import words
+from dataclasses import replace
+
+from allotment.records import RunRecord
+from allotment.report._allocations import usage_tables
+from allotment.report._pages import section_tables
 from allotment.report._section import section, sections
-from allotment.report._usage import usage_tables
 from tests.report.expected import MNIST, runs
 from tests.report.suites import KINDS, OMNIGLOT, alphabets_run, clusters_run
 
@@ -24,20 +27,24 @@ def test_copies_of_a_kind_are_one_column() -> None:
     assert table.head == ("Layer", "conv3x3", "conv5x5", "Tasks differ")
 
 
-def test_letters_are_no_kinds() -> None:
+def test_kinds_that_tell_nothing_apart_have_no_table() -> None:
     assert usage_tables(section(runs("gumbel", [1.0]), MNIST)) == []
 
 
-def test_the_papers_trends_are_judged_one_by_one() -> None:
-    said = [
-        each for each in words([alphabets_run(0), alphabets_run(1)], OMNIGLOT) if "trend" in each
-    ]
-    assert len(said) == 3
-    assert all("It holds over all runs together, and it holds in 2 of 2 alone" in s for s in said)
+def test_tables_of_one_experiment_alone_come_with_its_spec() -> None:
+    def claims(*found: RunRecord) -> list[tuple[str, ...]]:
+        tables = section_tables(section(found, OMNIGLOT))
+        (table,) = [table for table in tables if table.caption.startswith("Three trends")]
+        return list(table.rows)
+
+    rows = claims(alphabets_run(0), alphabets_run(1))
+    assert [row[1:3] for row in rows] == [("holds", "2 of 2")] * 3
     broken = alphabets_run(1, matrix=1 - alphabets_run(1).outcome.matrix)
-    said = [each for each in words([alphabets_run(0), broken], OMNIGLOT) if "trend" in each]
-    assert all("It does not hold over all runs together" in sentence for sentence in said[1:])
-    assert said[2].endswith(
-        "and it holds in 1 of 2 alone: average pooling is open for 50 % of the tasks, each of the "
-        "rest for at least 50 %."
+    rows = claims(alphabets_run(0), broken)
+    assert [row[1] for row in rows[1:]] == ["does not hold"] * 2
+    assert rows[2][2:] == (
+        "1 of 2",
+        "average pooling is open for 50 % of the tasks, each of the rest for at least 50 %",
     )
+    without = section_tables(section([alphabets_run(0)], replace(OMNIGLOT, extra_tables=())))
+    assert len(without) == len(section_tables(section([alphabets_run(0)], OMNIGLOT))) - 1

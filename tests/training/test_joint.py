@@ -65,7 +65,7 @@ def test_one_joint_step_follows_the_mean_of_the_gradients_of_all_tasks() -> None
         gradients.append(torch.autograd.grad(loss, weight)[0])
     gradient = torch.stack(gradients).mean(dim=0)
     # Adam's first step, by hand: both moments are the gradient itself once their bias is out.
-    expected = start - run.settings.learning_rate * gradient / (gradient.abs() + 1e-8)
+    expected = start - run.settings.optimization.learning_rate * gradient / (gradient.abs() + 1e-8)
     assert_close(weights_of(run)["stem.weight"], expected, rtol=0, atol=1e-12)
 
 

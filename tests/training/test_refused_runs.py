@@ -32,17 +32,17 @@ ALIKE = r"equal settings, but for `budget` and `budget_weight`\. Found 2 differe
         param(lambda: [a_run(0), a_run(1, SETTINGS.changed(rounds=20))], ALIKE, id="rounds"),
         param(
             lambda: [a_run(0), a_run(1, build=lambda: a_network(GumbelMatrix(2, 4)))],
-            r"differ in the values of their parameters and fixed allocations alone\. Found diff",
+            r"fixed allocations alone\. Found that `names` of `layers.0` is",
             id="numbers of components",
         ),
         param(
             lambda: [a_run(0), a_run(1, build=lambda: a_network(SharedBottom(2, 3)))],
-            r"differ in the values of their parameters and fixed allocations alone\. Found diff",
+            r"alone\. Found that `layers\.0\.allocation` is GumbelMatrix in one and SharedBottom",
             id="learnt and fixed gates",
         ),
         param(
             lambda: [of_temperature(0, 50.0), of_temperature(1, 5.0)],
-            r"differ in the values of their parameters and fixed allocations alone\. Found diff",
+            r"fixed allocations alone\. Found that `temperature` of `layers.0.allocation`",
             id="temperatures",
         ),
     ],

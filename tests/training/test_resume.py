@@ -74,7 +74,7 @@ KINDS = [
     param(of_own_tasks, id="tasks of their own"),
     param(of_failures, id="failures"),
     param(of_dropout_in_components, id="modules that draw"),
-    param(of_joint_pictures, id="joint steps, convolutions with norms"),
+    param(of_joint_pictures, id="joint steps, convolutions with norms", marks=mark.slow),
 ]
 ONE_BY_ONE = [
     param(of_batch_norms, id="batch normalisation"),

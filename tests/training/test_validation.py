@@ -7,13 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 import torch
-from pytest import mark, param, raises
+from pytest import MonkeyPatch, mark, param, raises
 from torch import Tensor, nn
 
 from allotment.allocation import SharedBottom
 from allotment.modules import MultiTaskNetwork
 from allotment.tasks import Loss, Split, Task
 from allotment.training import Run, train
+from allotment.training._validation import check_device
 from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, classes
 
 HEADS: dict[str, Callable[[int], nn.Module]] = {
@@ -208,8 +209,19 @@ def test_a_state_to_go_on_from_is_a_state() -> None:
     [
         ("cpu", does_not_raise()),
         (torch.device("cpu"), does_not_raise()),
-        ("gpu", raises(ValueError, match=r"be 'cpu' or 'cuda'\. Found `device = 'gpu'`")),
-        ("mps", raises(ValueError, match=r"be 'cpu' or 'cuda'\. Found `device = 'mps'`")),
+        ("cuda:a", raises(ValueError, match=r"Found `device = 'cuda:a'`")),
+        (
+            "gpu",
+            raises(
+                ValueError, match=r"be 'cpu', 'cuda' or one of .*'cuda:1'\. Found `device = 'gpu'`"
+            ),
+        ),
+        (
+            "mps",
+            raises(
+                ValueError, match=r"be 'cpu', 'cuda' or one of .*'cuda:1'\. Found `device = 'mps'`"
+            ),
+        ),
     ],
 )
 def test_devices(device: Any, expectation: AbstractContextManager[object]) -> None:
@@ -219,8 +231,18 @@ def test_devices(device: Any, expectation: AbstractContextManager[object]) -> No
 
 @mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
 def test_a_device_that_is_not_here() -> None:
-    with raises(ValueError, match=r"`device` should be one that is here\. Found 'cuda'"):
+    with raises(
+        ValueError, match=r"`device` should be one that is here\. Found 'cuda:0', but no CUDA"
+    ):
         train([a_run()], device="cuda:0")
+
+
+def test_a_number_of_a_device_is_checked(monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    assert check_device("cuda:1") == torch.device("cuda:1")
+    with raises(ValueError, match=r"one that is here\. Found 'cuda:2', but 2 CUDA devices\."):
+        check_device("cuda:2")
 
 
 @mark.parametrize(

@@ -107,4 +107,6 @@ def test_l2_is_coupled() -> None:
     moved = (before - weights_of(run)[name]) * before.sign()
     moved = moved[before.abs() > 0.1]  # smaller ones change their sign on the way
     assert len(moved) > 10
-    assert_close(moved, torch.full_like(moved, 2 * SETTINGS.learning_rate), rtol=0.01, atol=0)
+    assert_close(
+        moved, torch.full_like(moved, 2 * SETTINGS.optimization.learning_rate), rtol=0.01, atol=0
+    )

@@ -11,6 +11,7 @@ from torch.testing import assert_close
 from allotment._schema import Outcome
 from allotment.allocation import Allocation, GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork
+from allotment.modules._network import Heads
 from allotment.paper.networks import (
     ConvNormReLU,
     NormReLU,
@@ -150,7 +151,7 @@ def component() -> nn.Module:
 
 def a_network(
     allocation: Allocation,
-    heads: Sequence[nn.Module] | None = None,
+    heads: Heads = None,
     *,
     make: Callable[[], nn.Module] = component,
     dropout: float = 0.0,

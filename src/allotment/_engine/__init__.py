@@ -16,4 +16,5 @@ from ._plan import ExecutionPlan as ExecutionPlan
 from ._precision import rounded as rounded
 from ._precision import widened as widened
 from ._run import Run as Run
+from ._run import check_alike as check_alike
 from ._trainer import Trainer as Trainer

@@ -98,6 +98,7 @@ class Forward:
         self._shares_streams = shares_streams
         self._module = LossModule(parameters.network, losses, parameters.mixed_precision)
         self._within = Within(parameters.network)
+        self.is_joint = is_joint
         # From a run's state, its task (of a joint step, all tasks) and batch to loss and charges.
         self.of_run = self._all_tasks if is_joint else self._one_task
 

@@ -7,12 +7,11 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
-from torch.func import functional_call, vmap
 
 from .._checks import first_line
 from .._streams import torch_stream
-from ..allocation import Allocation
-from ..modules import HeadTable, Noise, TaskNetwork
+from ..modules import HeadTable, Noise
+from ._allocation_updates import AllocationUpdates
 from ._augmentation import Augmenter
 from ._compact import compact, fill
 from ._dataset import device_dataset
@@ -20,7 +19,7 @@ from ._ema import EMA
 from ._forward import Batch, Forward, GradientPass
 from ._losses import Losses
 from ._optimizer import step_taker
-from ._parameters import FlatParameters, Within
+from ._parameters import FlatParameters
 from ._penalties import PenaltySchedule
 from ._plan import (
     Choice,
@@ -33,7 +32,7 @@ from ._plan import (
     why_eager,
 )
 from ._recording import Gradients, GraphSteps, fastest_convolutions, traced
-from ._run import Run, check_alike
+from ._run import Run
 from ._run_by_run import RunByRun
 from ._sampler import BatchSampler, Block
 from ._threads import one_thread
@@ -47,7 +46,6 @@ class Trainer:
     """
 
     def __init__(self, runs: Sequence[Run], device: torch.device, *, is_over: bool = False) -> None:
-        check_alike(runs)
         self.settings = chosen = runs[0].settings
         self.device = device
         self.n_tasks = len(runs[0].tasks)
@@ -64,7 +62,7 @@ class Trainer:
         decay = chosen.optimization.ema_decay
         self._ema = EMA(self.parameters, decay, self._tasks_per_step) if decay else None
         self._gradient_pass = GradientPass(runs, device)
-        self._advancing = _advancing(self.parameters.network)
+        self._updates = AllocationUpdates(self.parameters)
         self._make_sampler(runs)
         self._drawn = (0, self._sampler.make(0))
         self._graph: GraphSteps | None = None
@@ -201,8 +199,8 @@ class Trainer:
         losses, gradients = self._gradients(self._learnt, self._batch(block, index))
         self._steps.step(gradients)
         self.parameters.clock += self._tasks_per_step
-        if self._advancing:
-            self._advance()
+        if self._updates.any:
+            self._updates.take(self._tasks_per_step)
         if self._ema is not None:
             self._ema.update()
         return losses.view(self.parameters.n_runs, -1)
@@ -225,23 +223,6 @@ class Trainer:
             tuple(map(here.by_run, y)),
             Noise(**{use: here.by_run(part) for use, part in noise.items()}),
         )
-
-    @torch.no_grad()
-    def _advance(self) -> None:
-        """Lets allocations that do more than count batches take note of one, run by run."""
-
-        def advanced(network: TaskNetwork) -> Tensor:
-            for layer in network.modular_layers:
-                if layer.allocation in self._advancing:
-                    layer.allocation.advance()
-            return torch.zeros(())
-
-        within = Within(self.parameters.network)
-        self._advancing = _advancing(self.parameters.network)
-        for _ in range(self._tasks_per_step):
-            vmap(lambda state: functional_call(within, state, (advanced,)))(
-                self.parameters.state("network.")
-            )
 
     def averaged(self) -> AbstractContextManager[None]:
         """Puts the averaged weights, where there are any, in their place for a while."""
@@ -273,12 +254,6 @@ class Trainer:
     def _balancing_state(self) -> dict[str, Tensor]:
         balancing = self.settings.loss_balancing
         return {} if balancing is None else balancing.state()
-
-
-def _advancing(network: TaskNetwork) -> set[Allocation]:
-    """Returns the allocations that do more than count batches when one has passed."""
-    allocations = {layer.allocation for layer in network.modular_layers}
-    return {a for a in allocations if type(a).advance is not Allocation.advance}
 
 
 class _Entry(NamedTuple):

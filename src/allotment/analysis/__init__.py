@@ -14,18 +14,14 @@ False
 [[0, 1], [2]]
 >>> cosine_similarity(rows).round(3).tolist()
 [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
->>> agreement(cluster(cosine_similarity(rows)).labels, ["digits", "digits", "letters"])
-1.0
+>>> cluster(cosine_similarity(rows)).labels
+(0, 0, 1)
 """
 
 from ._by_task import accuracy_by_family as accuracy_by_family
 from ._by_task import accuracy_by_group as accuracy_by_group
 from ._by_task import accuracy_by_task as accuracy_by_task
-from ._chance import apartness as apartness
-from ._chance import chance_own_is_nearest as chance_own_is_nearest
-from ._chance import chance_similarity as chance_similarity
 from ._clusters import Clustering as Clustering
-from ._clusters import agreement as agreement
 from ._clusters import cluster as cluster
 from ._clusters import cut as cut
 from ._clusters import leaf_order as leaf_order
@@ -38,42 +34,42 @@ from ._curves import loss_band as loss_band
 from ._curves import smooth as smooth
 from ._difference import PairedDifference as PairedDifference
 from ._difference import paired_difference as paired_difference
+from ._embeddings import MDS as MDS
+from ._embeddings import classical_mds as classical_mds
 from ._embeddings import cosine_similarity as cosine_similarity
 from ._embeddings import distinct_groups as distinct_groups
 from ._embeddings import embeddings as embeddings
-from ._embeddings import is_uniform as is_uniform
-from ._embeddings import recovers as recovers
+from ._embeddings import used_shares as used_shares
 from ._estimate import CONFIDENCE as CONFIDENCE
 from ._estimate import Estimate as Estimate
 from ._estimate import disjoint as disjoint
 from ._estimate import estimate as estimate
 from ._estimate import n_decimals as n_decimals
 from ._families import between_families as between_families
+from ._families import chance_own_is_nearest as chance_own_is_nearest
+from ._families import chance_similarity as chance_similarity
 from ._families import distinct_by_family as distinct_by_family
 from ._families import family_names as family_names
 from ._families import own_is_nearest as own_is_nearest
+from ._families import permutation_p_values as permutation_p_values
 from ._families import within_and_across as within_and_across
 from ._measure import GroupKey as GroupKey
 from ._measure import Summary as Summary
 from ._measure import collapsed as collapsed
 from ._measure import group_runs as group_runs
+from ._measure import is_uniform as is_uniform
 from ._measure import measure as measure
+from ._measure import n_suites as n_suites
+from ._measure import recovers as recovers
+from ._measure import separates as separates
 from ._measure import share_active as share_active
 from ._measure import summarise as summarise
 from ._measure import typical_run as typical_run
-from ._plane import Plane as Plane
-from ._plane import plane as plane
 from ._relatedness import Family as Family
 from ._relatedness import FamilyPair as FamilyPair
 from ._relatedness import KnownFamilies as KnownFamilies
 from ._relatedness import Relatedness as Relatedness
 from ._relatedness import relatedness as relatedness
-from ._relatedness import separates as separates
 from ._relatedness import stability as stability
-from ._suite import n_suites as n_suites
-from ..paper._trends import Trend as Trend
-from ..paper._trends import usage_trends as usage_trends
 from ._usage import Usage as Usage
-from ._usage import component_kind as component_kind
 from ._usage import usage_by_kind as usage_by_kind
-from ._usage import usage_by_layer as usage_by_layer

@@ -6,10 +6,8 @@ import numpy as np
 
 from .._schema import Floats
 from ..records import RunRecord
-
 from ._estimate import Estimate, estimate
-from ._families import family_names
-from ._suite import check_one_suite
+from ._measure import check_one_suite
 
 
 def accuracy_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
@@ -18,10 +16,8 @@ def accuracy_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     Empty where no run has test accuracies; of no run for a task that has none.
     """
     finished = [record for record in records if record.finished]
-    accuracies = _accuracies(finished)
-    if not len(accuracies):
-        return {}
-    return dict(zip(finished[0].header.task_names, map(estimate, accuracies.T), strict=True))
+    names = finished[0].header.task_names if finished else ()
+    return accuracy_by_group(finished, {name: [name] for name in names})
 
 
 def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:
@@ -31,13 +27,10 @@ def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     records name no families.
     """
     finished = [record for record in records if record.finished]
-    if not finished:
-        return {}
-    tasks = list(zip(finished[0].header.task_names, finished[0].header.families, strict=False))
-    groups = {
-        family: [name for name, own in tasks if own == family]
-        for family in family_names(finished[0].header.families)
-    }
+    groups: dict[str, list[str]] = {}
+    header = finished[0].header if finished else None
+    for name, family in zip(header.task_names, header.families, strict=False) if header else ():
+        groups.setdefault(family, []).append(name)
     return accuracy_by_group(finished, groups)
 
 

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from scipy.cluster import hierarchy
@@ -89,33 +88,6 @@ def cluster(similarity: Floats) -> Clustering:
         return max(found, key=lambda each: (round(each.silhouette, _DIGITS), -each.n_clusters))
     apart = [int(np.argmax(row <= 10.0**-_DIGITS)) for row in distance]  # the first task like it
     return Clustering(labels=numbered(apart), silhouette=math.nan)
-
-
-def agreement(labels: Sequence[Hashable], others: Sequence[Hashable]) -> float:
-    """Returns the adjusted Rand index of two groupings: 1 for equal ones, about 0 by chance.
-
-    >>> agreement([0, 0, 1, 1], ["b", "b", "a", "a"])
-    1.0
-    """
-    if len(labels) != len(others):
-        raise ValueError(
-            "`labels` and `others` should be as many. Found "
-            f"{len(labels)} labels and {len(others)} others."
-        )
-    rows, columns = numbered(labels), numbered(others)
-    table = np.zeros((max(rows, default=0) + 1, max(columns, default=0) + 1))
-    np.add.at(table, (rows, columns), 1)
-    of_labels, of_others = _n_pairs(table.sum(axis=1)), _n_pairs(table.sum(axis=0))
-    by_chance = of_labels * of_others / max(_n_pairs(table.sum()), 1.0)
-    largest = (of_labels + of_others) / 2
-    if largest == by_chance:  # all tasks together in both, or all apart in both
-        return 1.0
-    return (_n_pairs(table) - by_chance) / (largest - by_chance)
-
-
-def _n_pairs(counts: Any) -> float:
-    """Returns how many pairs can be taken from groups of these sizes."""
-    return float((counts * (counts - 1) / 2).sum())
 
 
 def numbered(labels: Sequence[Hashable]) -> tuple[int, ...]:

@@ -8,7 +8,6 @@ import numpy as np
 
 from .._schema import Floats
 from ..records import RunRecord
-
 from ._estimate import Estimate, estimate, half_width
 
 
@@ -28,7 +27,7 @@ class ErrorCurves:
     """The validation error of each run over rounds, and the mean over runs."""
 
     runs: tuple[tuple[Floats, Floats], ...]  # rounds and error of each, 0 to 1
-    rounds: Floats  # [n], where all runs looked
+    rounds: Floats  # [n], where all runs had a validation check
     mean: Floats  # [n]
 
 
@@ -48,9 +47,9 @@ def loss_band(records: Sequence[RunRecord], window: int) -> Band:
     """Returns the training loss, mean over tasks, of runs that reached their end.
 
     Args:
-        records: The runs. Where their points lie at different rounds, those of the shortest run
+        records: The runs. Where their entries lie at different rounds, those of the shortest run
             are taken and the others read off between their own.
-        window: Rounds to smooth over; at least one point is taken.
+        window: Rounds to smooth over; at least one entry is taken.
     """
     finished = [record for record in records if record.finished and len(record.rounds)]
     if not finished:
@@ -69,15 +68,15 @@ def loss_band(records: Sequence[RunRecord], window: int) -> Band:
 
 def _smoothed(record: RunRecord, window: int) -> Floats:
     """Returns a run's loss over time, smoothed over about ``window`` rounds."""
-    stretch = float(np.median(np.diff(record.rounds, prepend=0)))
-    return smooth(record.losses.mean(axis=1), max(1, round(window / max(stretch, 1.0))))
+    interval = float(np.median(np.diff(record.rounds, prepend=0)))
+    return smooth(record.losses.mean(axis=1), max(1, round(window / max(interval, 1.0))))
 
 
 def error_curves(records: Sequence[RunRecord]) -> ErrorCurves:
     """Returns the validation error over rounds of runs that reached their end.
 
     It is one less the accuracy, mean over tasks, 0 to 1; runs without accuracies are left out. The
-    mean over runs is taken where all of them looked.
+    mean over runs is taken where all of them had a check.
     """
     curves = [_errors(record) for record in records if record.finished]
     runs = tuple(curve for curve in curves if len(curve[0]))
@@ -92,14 +91,14 @@ def error_curves(records: Sequence[RunRecord]) -> ErrorCurves:
 def late_change(records: Sequence[RunRecord]) -> Estimate:
     """Returns how validation error, 0 to 1, changed from the third quarter of rounds to the last.
 
-    It is the mean over the looks of a run in each, so that one good look counts for little.
+    It is the mean over the checks of a run in each, so that one good check counts for little.
     """
     curves = [_errors(record) for record in records if record.finished]
     return estimate(_change(*curve) for curve in curves)
 
 
 def _change(rounds: Floats, errors: Floats) -> float:
-    """Returns NaN where a quarter has no look."""
+    """Returns NaN where a quarter has no check."""
     if not len(rounds):
         return np.nan
     share = rounds / rounds[-1]
@@ -108,7 +107,7 @@ def _change(rounds: Floats, errors: Floats) -> float:
 
 
 def _errors(record: RunRecord) -> tuple[Floats, Floats]:
-    """Returns the rounds at which a run looked at its validation data, and its error there."""
-    looks = [(at, seen.accuracies) for at, seen in record.validation if seen.accuracies is not None]
-    rounds = np.array([at for at, _ in looks], dtype=np.float64)
-    return rounds, np.array([1.0 - accuracies.mean() for _, accuracies in looks])
+    """Returns the rounds of a run's validation checks, and its error there."""
+    found = [(at, seen.accuracies) for at, seen in record.validation if seen.accuracies is not None]
+    rounds = np.array([at for at, _ in found], dtype=np.float64)
+    return rounds, np.array([1.0 - accuracies.mean() for _, accuracies in found])

@@ -9,7 +9,6 @@ from scipy import stats
 
 from .._schema import Floats
 from ..records import RunRecord
-
 from ._estimate import estimate
 from ._measure import measure
 

@@ -1,4 +1,7 @@
-"""Task embeddings: the rows of the allocation, and which tasks share one."""
+"""Task embeddings: the rows of the allocation, how alike they are, and a plane to see them in."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -6,10 +9,48 @@ from numpy.typing import ArrayLike
 from .._schema import Floats
 from ..records import RunRecord
 
+_NOTHING = 1e-12  # a squared distance that is left by rounding
+
 
 def embeddings(record: RunRecord) -> Floats:
-    """Returns which components each task uses at the end, 0 or 1, shape ``[T, C]``."""
-    return (record.outcome.matrix > 0).astype(np.float64)
+    """Returns which components each task uses at the end, shape ``[T, C]``.
+
+    Entries are 0 or 1, or a task's shares of components where the allocation is not binary.
+    """
+    matrix = record.outcome.matrix
+    return (matrix > 0).astype(np.float64) if record.header.is_binary else matrix.astype(np.float64)
+
+
+def used_shares(record: RunRecord) -> Floats:
+    """Returns the share of all components that each task uses, 0 to 1, shape ``[T]``.
+
+    Where the allocation is not binary it is the effective number of components in each layer, the
+    exponential of the entropy of the task's shares, over the number of components. A task that
+    uses k components alike uses k of them by either rule.
+    """
+    rows = embeddings(record)
+    if not record.header.is_binary:
+        layers = split_layers(np.abs(rows), record.header.layer_sizes)
+        rows = np.stack([_effective_numbers(layer) for layer in layers], axis=1)  # [T, L]
+    shares: Floats = rows.sum(axis=1) / sum(record.header.layer_sizes)
+    return shares
+
+
+def _effective_numbers(weights: Floats) -> Floats:
+    """Returns the exponential of the entropy of each row once it sums to 1; 0 for zeros, ``[T]``.
+
+    >>> _effective_numbers(np.array([[0.5, 0.5], [3.0, 0.0], [0.0, 0.0]])).round(6).tolist()
+    [2.0, 1.0, 0.0]
+    """
+    totals = weights.sum(axis=1, keepdims=True)
+    shares = weights / np.where(totals > 0, totals, 1.0)
+    entropies = -(shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=1)
+    return np.where(totals[:, 0] > 0, np.exp(entropies), 0.0)
+
+
+def split_layers(columns: np.ndarray, layer_sizes: Sequence[int]) -> list[np.ndarray]:
+    """Returns the columns of each modular layer."""
+    return np.split(columns, np.cumsum(layer_sizes)[:-1], axis=1)
 
 
 def distinct_groups(embeddings: ArrayLike) -> list[list[int]]:
@@ -44,21 +85,31 @@ def cosine_similarity(embeddings: ArrayLike) -> Floats:
     return clipped
 
 
-def is_uniform(record: RunRecord) -> bool | None:
-    """Returns whether all tasks of each family have the same row; None without families."""
-    families = record.header.families
-    if not families:
-        return None
-    rows = {(family, tuple(row)) for family, row in zip(families, embeddings(record), strict=True)}
-    return len(rows) == len(set(families))
+@dataclass(frozen=True, kw_only=True)
+class MDS:
+    """A point for each task, and how much of the differences between tasks it shows."""
+
+    points: Floats  # [T, 2]
+    shown: float  # share of the squared distances, 0 to 1; 1 where there is nothing to show
 
 
-def recovers(record: RunRecord) -> bool | None:
-    """Returns whether the allocation shows the families of the tasks.
+def classical_mds(similarity: Floats) -> MDS:
+    """Returns the classical multidimensional scaling (Torgerson's) to two dimensions.
 
-    It does when all tasks of a family have the same row and different families have different rows.
-    None where the record names no families.
+    The distance of two tasks is that of their embeddings once these have length 1, whose square is
+    2 - 2 cos; distances in the plane are never longer. Nothing is drawn at random: of the two
+    mirror images of an axis, the one whose farthest point is at its positive end is taken.
     """
-    uniform = is_uniform(record)
-    n_different = len(distinct_groups(embeddings(record)))
-    return uniform and n_different == len(set(record.header.families))
+    squares = 2.0 - 2.0 * similarity
+    n_tasks = len(squares)
+    centring = np.eye(n_tasks) - 1.0 / n_tasks
+    products = -0.5 * centring @ squares @ centring
+    values, vectors = np.linalg.eigh((products + products.T) / 2)  # in rising order
+    values = np.where(values > _NOTHING, values, 0.0)
+    top = values[::-1][:2]
+    points = np.zeros((n_tasks, 2))
+    points[:, : len(top)] = vectors[:, ::-1][:, :2] * np.sqrt(top)
+    farthest = np.abs(points).round(8).argmax(axis=0)  # rounded: of a tie the first is taken
+    points *= np.where(points[farthest, [0, 1]] < 0, -1.0, 1.0)
+    total = values.sum()
+    return MDS(points=points, shown=float(top.sum() / total) if total else 1.0)

@@ -35,13 +35,9 @@ class Estimate:
 
     def scaled(self, factor: float) -> "Estimate":
         """Returns the same estimate in another unit, such as percent."""
-        return Estimate(
-            mean=self.mean * factor,
-            sd=self.sd * factor,
-            half_width=self.half_width * factor,
-            median=self.median * factor,
-            n=self.n,
-        )
+        mean, median = self.mean * factor, self.median * factor
+        sd, half_width = self.sd * factor, self.half_width * factor
+        return Estimate(mean=mean, sd=sd, half_width=half_width, median=median, n=self.n)
 
     def complement(self) -> "Estimate":
         """Returns the estimate of 1 less the number, such as an error for an accuracy."""

@@ -1,14 +1,18 @@
-"""Similarity and variety inside known families of tasks, and between them, in one run."""
+"""Known families of tasks in one run: how alike they are, and what chance would give."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import combinations
+from math import comb
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .._schema import Floats
-
-from ._embeddings import distinct_groups
+from ._embeddings import cosine_similarity, distinct_groups
 
 ROUNDING = 1e-10  # two similarities that differ by less are equal
+N_SHUFFLES = 200
+MOST_SETS = 20_000  # of rows; more are not gone through but drawn
 
 
 def family_names(families: Sequence[str]) -> tuple[str, ...]:
@@ -23,11 +27,8 @@ def between_families(similarity: Floats, families: Sequence[str]) -> Floats:
     family of one task.
     """
     check_families(len(similarity), families)
-    names = family_names(families)
-    found = np.empty((len(names), len(names)))
-    for row, column in np.ndindex(found.shape):
-        found[row, column] = _mean_where(similarity, families, [(names[row], names[column])])
-    return found
+    member = [np.array(families) == name for name in family_names(families)]  # F of [T]
+    return np.array([[_mean_where(similarity, np.outer(a, b)) for b in member] for a in member])
 
 
 def within_and_across(similarity: Floats, families: Sequence[str]) -> tuple[float, float]:
@@ -41,10 +42,9 @@ def within_and_across(similarity: Floats, families: Sequence[str]) -> tuple[floa
     [0.8, 0.3]
     """
     check_families(len(similarity), families)
-    names = family_names(families)
-    inside = [(name, name) for name in names]
-    outside = [(name, other) for name in names for other in names if name != other]
-    return _mean_where(similarity, families, inside), _mean_where(similarity, families, outside)
+    member = np.array(families)
+    are_one = member[:, None] == member  # [T, T]
+    return _mean_where(similarity, are_one), _mean_where(similarity, ~are_one)
 
 
 def own_is_nearest(similarity: Floats, families: Sequence[str]) -> Floats:
@@ -76,6 +76,52 @@ def distinct_by_family(embeddings: Floats, families: Sequence[str]) -> list[int]
     return [len(distinct_groups(embeddings[member == name])) for name in family_names(families)]
 
 
+def chance_similarity(embeddings: ArrayLike) -> Floats:
+    """Returns how alike each two rows are on average if their entries are anywhere, ``[T, T]``.
+
+    The product of two shuffled rows of ``C`` entries is the product of their sums over ``C``. Of
+    gates, of which shares p and q are open, the cosine is then the root of pq: tasks that use most
+    of a network look alike whatever they share. Components that all tasks like make rows more
+    alike than this, without any two of them being special.
+
+    >>> chance_similarity([[1, 1, 0, 0], [0, 0, 1, 1]]).tolist()
+    [[0.5, 0.5], [0.5, 0.5]]
+    """
+    rows: Floats = np.asarray(embeddings, dtype=float)
+    squares = np.square(rows).sum(axis=1) * rows.shape[1]
+    shares = np.square(rows.sum(axis=1)) / np.where(squares > 0, squares, 1.0)  # [T], p of gates
+    by_chance: Floats = np.sqrt(np.outer(shares, shares))
+    return by_chance
+
+
+def chance_own_is_nearest(embeddings: Floats, families: Sequence[str]) -> Floats:
+    """Returns how often each task's own family is nearest if entries are anywhere, ``[T]``.
+
+    Tasks with one row keep one row. The mean over some shuffles, the same ones each time.
+    """
+    shuffled = _shuffled(np.asarray(embeddings, dtype=float))
+    found = [own_is_nearest(cosine_similarity(rows), families) for rows in shuffled]
+    shares: Floats = np.mean(found, axis=0)
+    return shares
+
+
+def permutation_p_values(embeddings: Floats, families: Sequence[str]) -> list[float]:
+    """Returns for each family the p-value of a permutation test of whether it lies apart.
+
+    It is the share of sets of different rows, as many as the family has, that are as alike as the
+    family's or more; tasks with one row count once. NaN for a family with one row, or with all of
+    them.
+    """
+    rows = np.asarray(embeddings, dtype=float)
+    groups = distinct_groups(rows)
+    similarity = cosine_similarity(rows[[group[0] for group in groups]])
+    found = []
+    for name in family_names(families):
+        own = np.array([any(families[task] == name for task in group) for group in groups])
+        found.append(_p_value(similarity, own))
+    return found
+
+
 def check_families(n_tasks: int, families: Sequence[str]) -> None:
     """Raises unless there is a family for each task."""
     if len(families) != n_tasks:
@@ -84,13 +130,34 @@ def check_families(n_tasks: int, families: Sequence[str]) -> None:
         )
 
 
-def _mean_where(
-    similarity: Floats, families: Sequence[str], pairs: Sequence[tuple[str, str]]
-) -> float:
-    """Returns the mean over pairs of different tasks whose families are one of ``pairs``."""
-    member = np.array(families)
-    chosen = np.zeros(similarity.shape, dtype=bool)
-    for row, column in pairs:
-        chosen |= np.outer(member == row, member == column)
-    np.fill_diagonal(chosen, False)
-    return float(similarity[chosen].mean()) if chosen.any() else float("nan")
+def _mean_where(similarity: Floats, chosen: np.ndarray) -> float:
+    """Returns the mean over pairs of different tasks that are ``chosen``; NaN for none."""
+    pairs = chosen & ~np.eye(len(similarity), dtype=bool)
+    return float(similarity[pairs].mean()) if pairs.any() else float("nan")
+
+
+def _p_value(similarity: Floats, own: np.ndarray) -> float:
+    n, size = len(own), int(own.sum())
+    if not 1 < size < n:
+        return float("nan")
+    if comb(n, size) <= MOST_SETS:
+        sets = np.zeros((comb(n, size), n))
+        for place, chosen in enumerate(combinations(range(n), size)):
+            sets[place, list(chosen)] = 1.0
+    else:
+        draws = np.random.default_rng(0).random((MOST_SETS, n))
+        # The family's own set is one of those that could be drawn, so p is never 0.
+        sets = np.concatenate([own[None, :], draws.argsort(axis=1).argsort(axis=1) < size])
+    alike = ((sets @ similarity) * sets).sum(axis=1)
+    return float((alike >= own @ similarity @ own - ROUNDING).mean())
+
+
+def _shuffled(rows: Floats) -> Iterator[Floats]:
+    """Yields rows whose gates are in another order, one order for all tasks that share a row."""
+    draws = np.random.default_rng(0)
+    groups = distinct_groups(rows)
+    for _ in range(N_SHUFFLES):
+        moved = np.empty_like(rows)
+        for group in groups:
+            moved[group] = draws.permutation(rows[group[0]])
+        yield moved

@@ -1,4 +1,4 @@
-"""What an experiment reports of each run, and which runs went wrong."""
+"""What an experiment reports of each run, which runs found the families, and which went wrong."""
 
 import math
 from collections import defaultdict
@@ -9,10 +9,9 @@ import numpy as np
 
 from .._schema import Evaluation
 from ..records import RunRecord
-
-from ._embeddings import is_uniform, recovers
+from ._clusters import cut, linkage, numbered
+from ._embeddings import cosine_similarity, distinct_groups, embeddings, used_shares
 from ._estimate import Estimate, estimate
-from ._relatedness import separates
 
 _TIMES_CHANCE = 1.5
 _LOWEST_ACCURACY = 0.2  # where the number of classes is not recorded
@@ -26,11 +25,11 @@ class Summary:
 
     measure: Estimate  # over the runs that reached their end
     validation: Estimate  # accuracy, mean over tasks; of no run where there is none
-    share_active: Estimate  # of the gates, under the evaluation rule
+    share_active: Estimate  # of the components that tasks use in evaluation
     n_runs: int
     n_failed: int
     n_collapsed: int
-    n_uniform: int | None  # runs in which the tasks of each family share one row
+    n_uniform: int | None  # runs in which the tasks of each family share one row; None: not asked
     n_recovered: int | None  # of those, runs in which different families have different rows too
     n_separated: int | None  # runs in which the clusters of the embeddings are the families
 
@@ -63,8 +62,58 @@ def collapsed(record: RunRecord) -> bool:
 
 
 def share_active(record: RunRecord) -> float:
-    """Returns the share of gates that are open under the evaluation rule, 0 to 1."""
-    return float((record.outcome.matrix > 0).mean())
+    """Returns the share of components that a task uses in evaluation, mean over tasks, 0 to 1."""
+    return float(used_shares(record).mean())
+
+
+def is_uniform(record: RunRecord) -> bool | None:
+    """Returns whether all tasks of each family have the same row.
+
+    None where the record names no families, or where rows hold shares, which are never the same.
+    """
+    families = record.header.families
+    if not families or not record.header.is_binary:
+        return None
+    rows = {(family, tuple(row)) for family, row in zip(families, embeddings(record), strict=True)}
+    return len(rows) == len(set(families))
+
+
+def recovers(record: RunRecord) -> bool | None:
+    """Returns whether the allocation shows the families of the tasks.
+
+    It does when all tasks of a family have the same row and different families have different rows.
+    None where `is_uniform` is.
+    """
+    uniform = is_uniform(record)
+    n_different = len(distinct_groups(embeddings(record)))
+    return uniform and n_different == len(set(record.header.families))
+
+
+def separates(record: RunRecord) -> bool | None:
+    """Returns whether clusters of the embeddings, as many as families, are the families.
+
+    That asks less than `recovers`: the tasks of a family may have different rows. None where the
+    record names no families.
+    """
+    families = record.header.families
+    if not families:
+        return None
+    tree = linkage(cosine_similarity(embeddings(record)))
+    return cut(tree, len(set(families))) == numbered(families)
+
+
+def n_suites(records: Sequence[RunRecord]) -> int:
+    """Returns how many different suites of tasks the runs are of."""
+    return len({(record.header.task_names, record.header.families) for record in records})
+
+
+def check_one_suite(records: Sequence[RunRecord]) -> None:
+    """Raises unless there is a run, and all runs are of the same tasks."""
+    if n_suites(records) != 1:
+        raise ValueError(
+            "`records` should be finished runs of the same tasks. Found "
+            f"{len(records)} finished runs of {n_suites(records)} suites of tasks."
+        )
 
 
 def group_runs(records: Sequence[RunRecord]) -> dict[GroupKey, list[RunRecord]]:

@@ -1,27 +1,31 @@
 """Which tasks belong together, as several runs say it."""
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import comb
 
 import numpy as np
+from sklearn.metrics import adjusted_rand_score
 
 from .._schema import Floats
 from ..records import RunRecord
-
-from ._chance import apartness, chance_own_is_nearest, chance_similarity
-from ._clusters import Clustering, agreement, cluster, cut, linkage, numbered
-from ._embeddings import cosine_similarity, distinct_groups, embeddings
+from ._clusters import Clustering, cluster, cut, linkage
+from ._embeddings import cosine_similarity, distinct_groups, embeddings, used_shares
 from ._estimate import Estimate, estimate
 from ._families import (
     ROUNDING,
     between_families,
+    chance_own_is_nearest,
+    chance_similarity,
     distinct_by_family,
     family_names,
     own_is_nearest,
+    permutation_p_values,
     within_and_across,
 )
-from ._suite import check_one_suite
+from ._measure import check_one_suite
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,10 +37,10 @@ class Family:
     n_distinct: Estimate  # different rows among its tasks
     n_uniform: int  # runs in which its tasks share one row
     within: Estimate  # mean similarity of two of its tasks; of no run where it has one task
-    within_by_chance: Estimate  # what rows with as many open gates would have
+    within_by_chance: Estimate  # what rows would have with their entries shuffled
     own_nearest: Estimate  # share of its tasks to which no other family is nearer
-    own_nearest_by_chance: Estimate  # the same with open gates anywhere
-    apartness: tuple[float, ...]  # of each run: share of other sets of rows that are as alike
+    own_nearest_by_chance: Estimate  # the same with entries shuffled
+    p_values: tuple[float, ...]  # of each run: permutation test of whether the family lies apart
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,7 +50,7 @@ class FamilyPair:
     first: str
     second: str
     similarity: Estimate
-    by_chance: Estimate  # what rows with as many open gates would have
+    by_chance: Estimate  # what rows would have with their entries shuffled
     n_nearest: int  # runs in which they are nearer to each other than any other two
 
 
@@ -71,9 +75,9 @@ class Relatedness:
     n_clusters: Estimate  # chosen by silhouette
     silhouette: Estimate  # of no run where it is undefined in all
     stability: float  # mean adjusted Rand index between the clusters of two runs; NaN for one run
-    shares: tuple[Estimate, ...]  # of open gates, for each task
-    by_chance: Estimate  # mean similarity that rows with as many open gates would have
-    largest_share: float  # of open gates, over tasks and runs
+    shares: tuple[Estimate, ...]  # of the components that each task uses
+    by_chance: Estimate  # mean similarity that rows would have with their entries shuffled
+    largest_share: float  # over tasks and runs
     budget: float | None  # the share that was allowed, where there was a budget
     known: KnownFamilies | None  # None where the records name no families
 
@@ -85,6 +89,7 @@ def relatedness(records: Sequence[RunRecord]) -> Relatedness:
     rows = [embeddings(record) for record in finished]
     similarities = [cosine_similarity(each) for each in rows]
     clusterings = [cluster(each) for each in similarities]
+    shares = np.stack([used_shares(record) for record in finished])  # [R, T]
     header = finished[0].header
     families = header.families
     return Relatedness(
@@ -92,25 +97,12 @@ def relatedness(records: Sequence[RunRecord]) -> Relatedness:
         n_clusters=estimate(each.n_clusters for each in clusterings),
         silhouette=estimate(each.silhouette for each in clusterings),
         stability=stability(clusterings),
-        shares=tuple(estimate(task) for task in np.stack([each.mean(axis=1) for each in rows]).T),
+        shares=tuple(estimate(task) for task in shares.T),
         by_chance=estimate(_mean_of_pairs(chance_similarity(each)) for each in rows),
-        largest_share=max(float(each.mean(axis=1).max()) for each in rows),
-        budget=header.settings.get("training", {}).get("budget"),
+        largest_share=float(shares.max()),
+        budget=header.settings.get("training", {}).get("penalties", {}).get("budget"),
         known=_known(rows, similarities, clusterings, families) if families else None,
     )
-
-
-def separates(record: RunRecord) -> bool | None:
-    """Returns whether clusters of the embeddings, as many as families, are the families.
-
-    That asks less than `recovers`: the tasks of a family may have different rows. None where the
-    record names no families.
-    """
-    families = record.header.families
-    if not families:
-        return None
-    tree = linkage(cosine_similarity(embeddings(record)))
-    return cut(tree, len(set(families))) == numbered(families)
 
 
 def stability(clusterings: Sequence[Clustering]) -> float:
@@ -134,8 +126,10 @@ def _known(
         within=estimate(inside_and_across[:, 0]),
         across=estimate(inside_and_across[:, 1]),
         stability_at_known=_mean_agreement(at_known),
-        agreement_at_known=estimate(agreement(labels, families) for labels in at_known),
-        agreement_at_chosen=estimate(agreement(each.labels, families) for each in clusterings),
+        agreement_at_known=estimate(adjusted_rand_score(labels, families) for labels in at_known),
+        agreement_at_chosen=estimate(
+            adjusted_rand_score(each.labels, families) for each in clusterings
+        ),
     )
 
 
@@ -149,7 +143,7 @@ def _families(
     distinct = np.array([distinct_by_family(each, families) for each in rows])  # [R, F]
     own = _by_family([own_is_nearest(each, families) for each in similarities], families)
     own_by_chance = _by_family([chance_own_is_nearest(each, families) for each in rows], families)
-    apart = [apartness(each, families) for each in rows]  # R times F
+    p_values = [permutation_p_values(each, families) for each in rows]  # R times F
     return tuple(
         Family(
             name=name,
@@ -160,7 +154,7 @@ def _families(
             within_by_chance=estimate(by_chance[:, place, place]),
             own_nearest=estimate(own[:, place]),
             own_nearest_by_chance=estimate(own_by_chance[:, place]),
-            apartness=tuple(run[place] for run in apart),
+            p_values=tuple(run[place] for run in p_values),
         )
         for place, name in enumerate(family_names(families))
     )
@@ -169,22 +163,30 @@ def _families(
 def _pairs(names: Sequence[str], between: Floats, by_chance: Floats) -> tuple[FamilyPair, ...]:
     """Returns each two families, the nearest first."""
     places = list(combinations(range(len(names)), 2))
+    every = np.array([[run[place] for place in places] for run in between])  # [R, P]
     pairs = [
         FamilyPair(
             first=names[a],
             second=names[b],
             similarity=estimate(between[:, a, b]),
             by_chance=estimate(by_chance[:, a, b]),
-            n_nearest=sum(_is_largest(run, (a, b), places) for run in between),
+            n_nearest=_n_largest(every, place),
         )
-        for a, b in places
+        for place, (a, b) in enumerate(places)
     ]
     return tuple(sorted(pairs, key=lambda pair: -pair.similarity.mean))
 
 
 def _mean_agreement(groupings: Sequence[Sequence[int]]) -> float:
-    found = [agreement(first, second) for first, second in combinations(groupings, 2)]
-    return float(np.mean(found)) if found else float("nan")
+    # Many runs agree, and the index of equal groupings is 1, so only different ones are compared:
+    # thirty runs have 435 pairs, and scikit-learn takes about a millisecond for one.
+    counts = Counter(tuple(each) for each in groupings)
+    different = sum(
+        counts[a] * counts[b] * adjusted_rand_score(a, b) for a, b in combinations(counts, 2)
+    )
+    equal = sum(comb(n, 2) for n in counts.values())
+    n_pairs = comb(len(groupings), 2)
+    return (different + equal) / n_pairs if n_pairs else float("nan")
 
 
 def _by_family(values: Sequence[Floats], families: Sequence[str]) -> Floats:
@@ -195,11 +197,10 @@ def _by_family(values: Sequence[Floats], families: Sequence[str]) -> Floats:
     )
 
 
-def _is_largest(
-    similarity: Floats, pair: tuple[int, int], places: Sequence[tuple[int, int]]
-) -> bool:
-    others = [similarity[place] for place in places if place != pair]
-    return all(similarity[pair] > other + ROUNDING for other in others)
+def _n_largest(values: Floats, place: int) -> int:
+    """Returns in how many rows of ``values`` the one at ``place`` is larger than all others."""
+    others = np.delete(values, place, axis=1).max(axis=1, initial=-np.inf)
+    return int((values[:, place] > others + ROUNDING).sum())
 
 
 def _mean_of_pairs(similarity: Floats) -> float:

@@ -1,6 +1,5 @@
 """How much each layer and each kind of component is used."""
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,31 +7,21 @@ import numpy as np
 
 from .._schema import Floats
 from ..records import RunRecord
-
-from ._embeddings import embeddings
+from ._embeddings import embeddings, split_layers
 
 
 @dataclass(frozen=True, kw_only=True)
 class Usage:
-    """Shares of open gates over tasks and runs, by layer and by kind of component."""
+    """How much tasks use each of ``K`` kinds of component in each of ``L`` layers, over runs.
+
+    Of gates: the share that is open, and how often one is open for just one of two tasks. Where
+    the allocation is not binary: the share of a layer's weight that a kind has, and the share of
+    it that differs between two tasks.
+    """
 
     kinds: tuple[str, ...]
     shares: Floats  # [L, K], 0 to 1; NaN where a layer has no component of the kind
-    diversity: Floats  # [L], how often a component is open for one of two tasks and not the other
-
-
-def component_kind(name: str) -> str:
-    """Returns the kind that a component's name says, without the mark that tells copies apart.
-
-    >>> [component_kind(name) for name in ("conv3x3 A", "conv3x3 12", "max pool", "A")]
-    ['conv3x3', 'conv3x3', 'max pool', 'A']
-    """
-    return re.sub(r" (\d+|[A-Z])$", "", name)
-
-
-def usage_by_layer(record: RunRecord) -> Floats:
-    """Returns the share of open gates in each modular layer over all tasks, shape ``[L]``."""
-    return np.array([gates.mean() for gates in _layers(record, embeddings(record))])
+    diversity: Floats  # [L], 0 to 1
 
 
 def usage_by_kind(records: Sequence[RunRecord], tasks: Sequence[int] | None = None) -> Usage:
@@ -42,29 +31,35 @@ def usage_by_kind(records: Sequence[RunRecord], tasks: Sequence[int] | None = No
     """
     if not records:
         raise ValueError("`records` should hold at least one run. Found none.")
-    first = records[0]
-    names = _layers(first, np.array([[component_kind(n) for n in first.header.component_names]]))
-    kinds = tuple(dict.fromkeys(component_kind(name) for name in first.header.component_names))
+    header = records[0].header
+    kinds = tuple(dict.fromkeys(header.component_kinds))
+    in_layers = split_layers(np.array([header.component_kinds]), header.layer_sizes)  # L of [1, C]
     of = slice(None) if tasks is None else list(tasks)
-    open_for = [_layers(run, embeddings(run)[of]) for run in records]  # R times L of [T, C]
-    shares = np.full((len(names), len(kinds)), np.nan)
+    used = [_layers(run, of) for run in records]  # R times L of [T, C]
+    shares = np.full((len(in_layers), len(kinds)), np.nan)
     for layer, place in np.ndindex(shares.shape):
-        chosen = names[layer][0] == kinds[place]
+        chosen = in_layers[layer][0] == kinds[place]
         if chosen.any():
-            shares[layer, place] = np.mean([run[layer][:, chosen] for run in open_for])
+            n = 1 if header.is_binary else chosen.sum()  # shares add up, gates do not
+            shares[layer, place] = n * np.mean([run[layer][:, chosen] for run in used])
+    half_sizes = [1 if header.is_binary else size / 2 for size in header.layer_sizes]
     diversity = [
-        np.mean([_diversity(run[layer]) for run in open_for]) for layer in range(len(names))
+        n * np.mean([_difference(run[layer]) for run in used]) for layer, n in enumerate(half_sizes)
     ]
     return Usage(kinds=kinds, shares=shares, diversity=np.array(diversity))
 
 
-def _diversity(gates: Floats) -> float:
-    """Returns the chance that a component is open for just one of two different tasks."""
-    n_tasks = len(gates)
-    share = gates.mean(axis=0)  # [C]
-    return float((2 * share * (1 - share)).mean()) * n_tasks / max(n_tasks - 1, 1)
+def _layers(record: RunRecord, tasks: slice | list[int]) -> list[Floats]:
+    """Returns the rows of some tasks in each layer; those that hold shares sum to 1."""
+    layers = split_layers(embeddings(record)[tasks], record.header.layer_sizes)
+    if record.header.is_binary:
+        return layers
+    totals = [np.abs(layer).sum(axis=1, keepdims=True) for layer in layers]
+    return [np.abs(a) / np.where(b > 0, b, 1.0) for a, b in zip(layers, totals, strict=True)]
 
 
-def _layers(record: RunRecord, columns: np.ndarray) -> list[np.ndarray]:
-    """Returns the columns of each modular layer."""
-    return np.split(columns, np.cumsum(record.header.layer_sizes)[:-1], axis=1)
+def _difference(rows: Floats) -> float:
+    """Returns the mean difference of an entry between two different tasks; 0 for one task."""
+    n_tasks = len(rows)
+    differences = np.abs(rows[:, None] - rows[None]).mean(axis=2)  # [T, T]
+    return float(differences.sum()) / max(n_tasks * (n_tasks - 1), 1)

@@ -2,7 +2,7 @@
 
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,12 +11,11 @@ from rich.markup import escape
 
 from ..paper import EXPERIMENTS
 from ..records import RecordError, RunRecord, keep, read_kept, read_runs, unfinished_runs
-from ..settings import TrainingSettings
 from ._display import say
 from ._terminal_table import print_table
 
 if TYPE_CHECKING:
-    from ..report import Expectation
+    from ..report import ReportSpec
 
 
 def report(options: Namespace) -> int:
@@ -39,7 +38,7 @@ def write_page(folders: Sequence[Path], page: Path) -> None:
         raise RecordError(
             f"`output` should be in a folder that can be made. Found {error}."
         ) from error
-    page.write_text(html_page(records, expectations(records)), encoding="utf-8")
+    page.write_text(html_page(records, report_specs(records)), encoding="utf-8")
 
 
 def show_embeddings(options: Namespace) -> int:
@@ -49,7 +48,7 @@ def show_embeddings(options: Namespace) -> int:
     records = read_records(*options.runs)
     if options.output.exists() and not options.output.is_dir():
         raise RecordError(f"`output` should be a folder. Found the file {options.output}.")
-    views = embeddings_views(records, expectations(records))
+    views = embeddings_views(records, report_specs(records))
     if not views:
         raise RecordError(
             f"`runs` should hold a run that reached its end. Found {len(records)} that failed."
@@ -70,8 +69,7 @@ def show_embeddings(options: Namespace) -> int:
 
 def keep_runs(options: Namespace) -> int:
     """Adds finished runs to the kept results."""
-    defaults = asdict(TrainingSettings())
-    for path in keep(read_records(*options.runs), options.results, defaults):
+    for path in keep(read_records(*options.runs), options.results):
         print(f"Kept: {path}")
     return 0
 
@@ -85,7 +83,7 @@ def docs(options: Namespace) -> int:
         path.write_text(text, encoding="utf-8")
         print(f"Wrote {path}.")
     records = read_kept(root / "results")
-    figures = write_figures(records, expectations(records), root / "docs" / "figures")
+    figures = write_figures(records, report_specs(records), root / "docs" / "figures")
     print(f"Drew {len(figures)} figures.")
     return 0
 
@@ -95,23 +93,23 @@ def generated_pages(root: Path) -> dict[Path, str]:
     from ..report import markdown_results, readme_results, speed_summary, speed_table, with_block
 
     records = read_kept(root / "results")
-    expected = [_remarked(each, root / "results") for each in expectations(records)]
+    specs = [_remarked(each, root / "results") for each in report_specs(records)]
     timings = root / "results" / "speed"
     speed = f"\n## Speed\n\n{speed_table(timings)}\n"
     readme = (root / "README.md").read_text(encoding="utf-8")
-    readme = with_block(readme, "results", readme_results(records, expected))
+    readme = with_block(readme, "results", readme_results(records, specs))
     readme = with_block(readme, "speed", speed_summary(timings))
     return {
-        root / "docs" / "results.md": markdown_results(records, expected) + speed,
+        root / "docs" / "results.md": markdown_results(records, specs) + speed,
         root / "README.md": readme,
     }
 
 
-def _remarked(expectation: "Expectation", results: Path) -> "Expectation":
-    """Returns an expectation with what is written beside the kept results, if anything is."""
-    path = results / expectation.experiment / "remark.md"
+def _remarked(spec: "ReportSpec", results: Path) -> "ReportSpec":
+    """Returns a spec with what is written beside the kept results, if anything is."""
+    path = results / spec.experiment / "remark.md"
     remark = path.read_text(encoding="utf-8").strip() if path.is_file() else ""
-    return replace(expectation, remark=remark)
+    return replace(spec, remark=remark)
 
 
 def read_records(*folders: Path) -> list[RunRecord]:
@@ -129,7 +127,7 @@ def read_records(*folders: Path) -> list[RunRecord]:
     return read_runs(*folders)
 
 
-def expectations(records: list[RunRecord]) -> list["Expectation"]:
-    """Returns what was expected of the experiments that the records are of, in their order."""
+def report_specs(records: list[RunRecord]) -> list["ReportSpec"]:
+    """Returns how the experiments that the records are of are reported, in their order."""
     present = {record.header.experiment for record in records}
-    return [e.expectation(records) for name, e in EXPERIMENTS.items() if name in present]
+    return [e.report_spec(records) for name, e in EXPERIMENTS.items() if name in present]

@@ -167,14 +167,14 @@ def _device(name: str) -> str:
 
 
 def print_results(console: Console, experiment: Experiment, folders: list[Path]) -> None:
-    """Prints what runs show, in words and as a table."""
-    from ..report import brief_table, words  # here, since figures take long to import
+    """Prints what runs show, as a summary text and as a table."""
+    from ..report import brief_table, summary_text  # here, since figures take long to import
 
     records = [read_run(folder) for folder in folders]
-    expectation = experiment.expectation(records)
+    spec = experiment.report_spec(records)
     console.print()
-    for sentence in words(records, expectation):
+    for sentence in summary_text(records, spec):
         text = fill(sentence, console.width, initial_indent="- ", subsequent_indent="  ")
         console.print(text, highlight=False, markup=False)
     console.print()
-    print_table(console, brief_table(records, expectation))
+    print_table(console, brief_table(records, spec))

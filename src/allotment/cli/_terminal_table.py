@@ -13,7 +13,6 @@ if TYPE_CHECKING:  # the report is slow to import
     from ..report import Table
 
 HEAD_WIDTH = 12  # of a number's column: a head takes another line beyond it, or beyond the number
-LONGEST_NUMBER = 30  # with its spread and the number of runs
 
 
 def print_table(console: Console, table: "Table") -> None:
@@ -22,10 +21,12 @@ def print_table(console: Console, table: "Table") -> None:
     Where room is short, names, texts and heads take several lines, and numbers never.
     """
     cells = list(zip(*table.rows, strict=True)) or [()] * len(table.head)
+    are_numbers = [kind == "number" for kind in table.kinds] or [True] * len(table.head)
     gaps = 2 * (len(table.head) - 1)
     for least in (HEAD_WIDTH, 1):  # heads in as few lines as there is room for
         columns = [
-            _Column.of(head, texts, least) for head, texts in zip(table.head, cells, strict=True)
+            _Column.of(head, texts, is_number, least)
+            for head, texts, is_number in zip(table.head, cells, are_numbers, strict=True)
         ]
         needed = gaps + sum(column.width for column in columns)
         if needed <= console.width:
@@ -46,8 +47,8 @@ class _Column(NamedTuple):
     width: int
 
     @classmethod
-    def of(cls, head: str, cells: Sequence[str], least: int) -> "_Column":
-        if head in ("Condition", "Method") or any(len(cell) > LONGEST_NUMBER for cell in cells):
+    def of(cls, head: str, cells: Sequence[str], is_number: bool, least: int) -> "_Column":
+        if not is_number:
             words = [word for text in (head, *cells) for word in text.split()]
             return cls(head, False, max(map(cell_len, words)))
         widest = max(map(cell_len, cells), default=0)

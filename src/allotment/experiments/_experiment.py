@@ -19,7 +19,7 @@ from ..training import Run
 from ._methods import Allocate, Method
 
 if TYPE_CHECKING:
-    from ..report import Expectation
+    from ..report import ExtraTable, ReportSpec
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,10 @@ class ReportOptions:
         groups: Tasks whose results are told apart, by the name of the group.
         structure: What there is to be found in a learnt allocation.
         baseline: The method that others are compared with; empty: each with each.
+        pairs: Methods that are compared besides, each with its second.
         elsewhere: What others published, by name.
+        extra_tables: Functions from a method's name and its finished runs to a table of one's own,
+            or None; asked of each method that learns its allocation.
     """
 
     title: str = ""
@@ -80,7 +83,9 @@ class ReportOptions:
     groups: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     structure: str = "the families of tasks"
     baseline: str = ""
+    pairs: tuple[tuple[str, str], ...] = ()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    extra_tables: tuple["ExtraTable", ...] = ()
 
     def __post_init__(self) -> None:
         check_choice("measure", self.measure, ["", "accuracy", "loss"])
@@ -192,22 +197,22 @@ class Experiment:
             command=command,
         )
 
-    def expectation(self, records: Sequence[RunRecord] = ()) -> "Expectation":
+    def report_spec(self, records: Sequence[RunRecord] = ()) -> "ReportSpec":
         """Returns what the report is told: the rows, and the paper's value in each.
 
         Where the measure is not declared, the records say what was measured.
         """
-        from ..report import Expectation, ExpectedRow  # here, since figures take long to import
+        from ..report import ReportRow, ReportSpec  # here, since figures take long to import
 
         own = [record.header.measure for record in records if record.header.experiment == self.name]
         measure = self.report.measure or (own[0] if own else "loss")
         label = "Loss" if measure == "loss" else "Test accuracy"
         told = ("place", "shows", "least", "shows_allocation", "shown_task", "groups", "structure")
-        return Expectation(
+        return ReportSpec(
             experiment=self.name,
             title=self.title,
             rows=tuple(
-                ExpectedRow(
+                ReportRow(
                     method=method.name,
                     label=method.label,
                     condition=condition,
@@ -222,7 +227,9 @@ class Experiment:
             rounds=self.training.rounds,
             unit="%" if measure == "accuracy" else "",
             baseline=self.report.baseline,
+            pairs=self.report.pairs,
             elsewhere=self.report.elsewhere,
+            extra_tables=self.report.extra_tables,
             **{name: getattr(self.report, name) for name in told},
         )
 

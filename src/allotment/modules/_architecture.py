@@ -3,11 +3,16 @@
 from collections.abc import Sequence
 
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized, type_before_parametrizations
 
 from ..allocation import Allocation
 
 # Compared on their own, or of no account for what a module computes.
-_MODULE_STATE = {"_parameters", "_buffers", "_modules", "training", "_grouped_as"}
+_MODULE_STATE = {
+    *("_parameters", "_buffers", "_modules", "training", "_grouped_as", "span"),
+    *("_state_dict_hooks", "_state_dict_pre_hooks"),
+    *("_load_state_dict_pre_hooks", "_load_state_dict_post_hooks"),
+}
 
 
 def same_architecture(a: nn.Module, b: nn.Module) -> bool:
@@ -38,7 +43,9 @@ def difference(a: nn.Module, b: nn.Module, path: str = "") -> str:
 
 def _own_difference(a: nn.Module, b: nn.Module, where: str) -> str:
     """Returns where two modules differ, their children apart."""
-    kinds = [getattr(module, "batched_as", type(module)) for module in (a, b)]
+    # Torch makes a class of its own for each module with a parametrization, such as a weight norm.
+    classes = [type_before_parametrizations(module) for module in (a, b)]
+    kinds = [getattr(kind, "batched_as", kind) for kind in classes]
     if kinds[0] != kinds[1]:
         return f"{where} is {type(a).__name__} in one and {type(b).__name__} in another"
     attribute = _differing_attribute(a, b)
@@ -56,7 +63,8 @@ def group_by_architecture(modules: Sequence[nn.Module]) -> list[list[int]]:
     """Returns the positions of ``modules``, those that can be stacked in one list.
 
     A module stands alone when it has buffers, which a stacked pass would update in a copy, or
-    parameters that another module has too, or an allocation, whose weights a pass keeps.
+    parameters that another module has too, or an allocation, whose weights a pass keeps, or
+    weights that it computes, such as those of a weight norm.
     """
     groups: list[list[int]] = []
     shared = shared_parameters(modules)
@@ -65,7 +73,8 @@ def group_by_architecture(modules: Sequence[nn.Module]) -> list[list[int]]:
         has_state = any(True for _ in module.buffers())
         has_allocation = any(isinstance(part, Allocation) for part in module.modules())
         is_shared = bool(shared & {id(parameter) for parameter in module.parameters()})
-        return not (has_state or has_allocation or is_shared)
+        computes_weights = any(is_parametrized(part) for part in module.modules())
+        return not (has_state or has_allocation or is_shared or computes_weights)
 
     for position, module in enumerate(modules):
         for group in groups:

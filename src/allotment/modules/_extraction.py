@@ -39,25 +39,29 @@ def extract(network: nn.Module, task: int | str) -> nn.Module:
     assert isinstance(index, int)
     # All at once, so that what stands in two places is one module in the copy too.
     own = deepcopy(network)
-    replaced: dict[nn.Module, nn.Module] = {}
-    # Backwards: what stands inside a component comes before the layer that holds it.
-    for name, module in reversed(list(own.named_modules(remove_duplicate=False))):
-        if isinstance(module, ModularLayer):
-            part = replaced.setdefault(module, _own_part(module, index))
-            own.set_submodule(name, part)
+    replaced = _replace_layers(own, index)
     head = own.heads[index] if isinstance(own.heads, nn.ModuleList) else None
     if isinstance(own, MultiTaskModel):
-        tells_task = own._tells_task and own.body not in replaced.values()
+        tells_task = own._tells_task and own.body not in replaced
         return _OneTask(own.body, head, index if tells_task else None).eval()
-    assert isinstance(own, MultiTaskNetwork) and isinstance(network, MultiTaskNetwork)
-    parts: OrderedDict[str, nn.Module] = OrderedDict()
-    if not isinstance(own.stem, nn.Identity):
-        parts["stem"] = own.stem
-    parts.update((f"layer_{number}", layer) for number, layer in enumerate(own.layers))
-    if head is not None:
-        parts["head"] = head
-    are_modular = [isinstance(layer, ModularLayer) for layer in network.layers]
-    return _Layers(parts, [f"layer_{n}" for n, is_so in enumerate(are_modular) if is_so]).eval()
+    assert isinstance(own, MultiTaskNetwork)
+    layers = {f"layer_{number}": layer for number, layer in enumerate(own.layers)}
+    stem = {} if isinstance(own.stem, nn.Identity) else {"stem": own.stem}
+    parts = {**stem, **layers, **({} if head is None else {"head": head})}
+    pairs = zip(layers, network.layers, strict=True)  # type: ignore[arg-type]
+    takes_all = [name for name, layer in pairs if isinstance(layer, ModularLayer)]
+    return _Layers(OrderedDict(parts), takes_all).eval()
+
+
+def _replace_layers(network: nn.Module, task: int) -> set[nn.Module]:
+    """Puts a task's own parts in the place of all modular layers; returns the parts."""
+    parts: dict[nn.Module, nn.Module] = {}
+    # Backwards: what stands inside a component comes before the layer that holds it.
+    for name, module in reversed(list(network.named_modules(remove_duplicate=False))):
+        if isinstance(module, ModularLayer):
+            part = parts.setdefault(module, _own_part(module, task))
+            network.set_submodule(name, part)
+    return set(parts.values())
 
 
 class _OneTask(nn.Module):

@@ -53,7 +53,19 @@ def modularize(
         )
     _check_apart(parts)
     body = deepcopy(model)
-    known = [name for name, _ in body.named_modules() if name]
+    _check_known(parts, [name for name, _ in body.named_modules() if name])
+    for name, n in parts.items():
+        layer = ModularLayer(
+            [deepcopy(body.get_submodule(name)) for _ in range(n)],
+            allocation(len(sized), n),
+            names=[f"{name} {chr(ord('A') + position)}" for position in range(n)],
+            kinds=[name] * n,
+        )
+        body.set_submodule(name, layer)
+    return MultiTaskModel(body, heads, dropout=dropout, task_names=tasks)
+
+
+def _check_known(parts: Mapping[str, int], known: Sequence[str]) -> None:
     for name, n in parts.items():
         if name not in known:
             raise ValueError(
@@ -61,16 +73,6 @@ def modularize(
                 f"Found {name!r}, which is not among {known}." + nearest(name, known)
             )
         check_whole(f"parts[{name!r}]", n)
-        original = body.get_submodule(name)
-        letters = [f"{name} {chr(ord('A') + position)}" for position in range(n)]
-        layer = ModularLayer(
-            [deepcopy(original) for _ in range(n)],
-            allocation(len(sized), n),
-            names=letters,
-            kinds=[name] * n,
-        )
-        body.set_submodule(name, layer)
-    return MultiTaskModel(body, heads, dropout=dropout, task_names=tasks)
 
 
 def _check_apart(parts: Mapping[str, int]) -> None:

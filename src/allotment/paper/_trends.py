@@ -1,15 +1,20 @@
 """What the paper says of the components that Omniglot's tasks use, held against runs."""
 
-import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..analysis._usage import Usage, usage_by_kind
+from .._schema import Floats
 from ..records import RunRecord
 
+if TYPE_CHECKING:
+    from ..analysis import Usage
+    from ..report import Table
+
 EARLY, MIDDLE, LAST = slice(0, 4), slice(4, 7), slice(7, 8)  # of the paper's eight layers
+N_LAYERS, AVERAGE = 8, "average pool"
 _ALMOST_ALWAYS = 0.95  # ours, for the paper's "almost all components are always used"
 
 
@@ -24,37 +29,56 @@ class Trend:
     n_runs: int
 
 
+def trend_table(name: str, records: Sequence[RunRecord]) -> "Table | None":
+    """Returns the paper's trends beside the runs of the method ``name``, if they can be asked."""
+    from ..report import Column, make_table  # here, since both take long to import
+
+    trends = usage_trends(records)
+    columns: list[Column[Trend]] = [
+        Column("The paper's trend", lambda trend: trend.claim, kind="text"),
+        Column("All runs", lambda trend: "holds" if trend.holds else "does not hold"),
+        Column("Each run", lambda trend: f"{trend.n_holding} of {trend.n_runs}"),
+        Column("Numbers", lambda trend: trend.found, kind="text"),
+    ]
+    caption = (
+        f"Three trends of the paper (Section V-B), {name}: whether each holds over all runs "
+        "together, and in how many runs alone"
+    )
+    return make_table(columns, trends, caption) if trends else None
+
+
 def usage_trends(records: Sequence[RunRecord]) -> list[Trend]:
     """Returns the paper's three trends (Section V-B), each held against the finished runs.
 
     There are none where the network is not the paper's, with eight layers and average pooling
-    beside other kinds of component.
+    beside other kinds of component, or where gates are not open or shut.
     """
+    from ..analysis import usage_by_kind
+
     finished = [record for record in records if record.finished]
-    if not finished or not _is_the_papers(usage_by_kind(finished[:1])):
+    if not finished or not _are_the_papers(finished[0]):
         return []
     together = usage_by_kind(finished)
     alone = [usage_by_kind([record]) for record in finished]
-    trends = []
-    for claim, check in _CHECKS:
-        holds, found = check(together)
-        n_holding = sum(check(usage)[0] for usage in alone)
-        trends.append(
-            Trend(claim=claim, holds=holds, found=found, n_holding=n_holding, n_runs=len(alone))
+    return [
+        Trend(
+            claim=claim,
+            holds=check(together)[0],
+            found=check(together)[1],
+            n_holding=sum(check(usage)[0] for usage in alone),
+            n_runs=len(alone),
         )
-    return trends
+        for claim, check in _CHECKS
+    ]
 
 
-def _is_the_papers(usage: Usage) -> bool:
-    is_average = [_is_average(kind) for kind in usage.kinds]
-    return len(usage.shares) == 8 and sum(is_average) == 1 and len(is_average) > 1
+def _are_the_papers(record: RunRecord) -> bool:
+    kinds = set(record.header.component_kinds)
+    n_layers = len(record.header.layer_sizes)
+    return record.header.is_binary and n_layers == N_LAYERS and {AVERAGE} < kinds
 
 
-def _is_average(kind: str) -> bool:
-    return re.match(r"(average|avg)\b", kind, re.IGNORECASE) is not None
-
-
-def _early(usage: Usage) -> tuple[bool, str]:
+def _early(usage: "Usage") -> tuple[bool, str]:
     shut = np.nan_to_num(1 - usage.shares)  # [L, K]
     if not shut.any():
         return False, "no gate is shut"
@@ -70,7 +94,7 @@ def _early(usage: Usage) -> tuple[bool, str]:
     )
 
 
-def _middle(usage: Usage) -> tuple[bool, str]:
+def _middle(usage: "Usage") -> tuple[bool, str]:
     average, others = _apart(usage, MIDDLE)
     holds = others.min() >= _ALMOST_ALWAYS and average.min() < 1 and average.max() > 0
     layers = ", ".join(_percent(share) for share in average.ravel())
@@ -80,7 +104,7 @@ def _middle(usage: Usage) -> tuple[bool, str]:
     )
 
 
-def _last(usage: Usage) -> tuple[bool, str]:
+def _last(usage: "Usage") -> tuple[bool, str]:
     average, others = _apart(usage, LAST)
     return bool(average.max() == 0 and others.min() == 1), (
         f"average pooling is open for {_percent(average.max())} of the tasks, each of the rest "
@@ -88,17 +112,17 @@ def _last(usage: Usage) -> tuple[bool, str]:
     )
 
 
-def _apart(usage: Usage, layers: slice) -> tuple[np.ndarray, np.ndarray]:
+def _apart(usage: "Usage", layers: slice) -> tuple[Floats, Floats]:
     """Returns the shares of average pooling in some layers, and those of the rest."""
-    is_average = np.array([_is_average(kind) for kind in usage.kinds])
+    is_average = np.array(usage.kinds) == AVERAGE
     return usage.shares[layers][:, is_average], usage.shares[layers][:, ~is_average]
 
 
-def _least(shares: np.ndarray) -> str:
+def _least(shares: Floats) -> str:
     return "all of them" if shares.min() == 1 else f"at least {_percent(shares.min())}"
 
 
-def _percent(share: float) -> str:
+def _percent(share: float | np.floating[Any]) -> str:
     """Returns a share in percent; only nothing is called 0 % and only everything 100 %.
 
     >>> [_percent(share) for share in (0.0, 0.001, 0.25, 0.999, 1.0)]
@@ -108,7 +132,7 @@ def _percent(share: float) -> str:
     return f"{100 * share:.{digits}f} %"
 
 
-_CHECKS = (
+_CHECKS: tuple[tuple[str, Callable[["Usage"], tuple[bool, str]]], ...] = (
     ("most gates are shut in layers 1 to 4, where tasks differ most", _early),
     ("layers 5 to 7 use almost everything, but average pooling for some tasks only", _middle),
     ("layer 8 never uses average pooling and always uses the rest", _last),

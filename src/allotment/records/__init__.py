@@ -7,7 +7,7 @@ place come back as the same ``RunRecord``, so whatever is computed or drawn work
 >>> import tempfile
 >>> from pathlib import Path
 >>> import numpy as np
->>> from allotment._progress import Outcome, LogEntry, RunHeader
+>>> from allotment._schema import LogEntry, Outcome, RunHeader
 >>> header = RunHeader(
 ...     experiment="toy", condition="", method="gumbel", seed=3, task_names=("a", "b"), families=(),
 ...     layer_sizes=(2,), component_names=("wide", "deep"), measure="loss", n_last_rounds=10,
@@ -28,14 +28,21 @@ place come back as the same ``RunRecord``, so whatever is computed or drawn work
 [(3, 0.25)]
 """
 
+from ._benchmarks import Floor as Floor
+from ._benchmarks import ScalingRecord as ScalingRecord
+from ._benchmarks import ScalingRow as ScalingRow
+from ._benchmarks import SpeedRecord as SpeedRecord
+from ._benchmarks import Timing as Timing
+from ._benchmarks import read_scaling as read_scaling
+from ._benchmarks import read_speed as read_speed
 from ._checkpoint import Checkpoints as Checkpoints
+from ._checkpoint import read_options as read_options
+from ._checkpoint import write_options as write_options
 from ._environment import Environment as Environment
 from ._environment import describe_environment as describe_environment
-from ._errors import RecordError as RecordError
+from ._files import RecordError as RecordError
 from ._kept import keep as keep
 from ._kept import read_kept as read_kept
-from ._options import read_options as read_options
-from ._options import write_options as write_options
 from ._reader import read_environment as read_environment
 from ._reader import read_run as read_run
 from ._reader import read_runs as read_runs
@@ -43,12 +50,11 @@ from ._reader import read_weights as read_weights
 from ._reader import unfinished_runs as unfinished_runs
 from ._record import RunRecord as RunRecord
 from ._record import Snapshots as Snapshots
-from ._reopening import check_same as check_same
-from ._reopening import reopen_runs as reopen_runs
-from ._reopening import rounds_of as rounds_of
-from ._values import environment_from as environment_from
 from ._writer import RunWriter as RunWriter
 from ._writer import check_new as check_new
+from ._writer import check_same as check_same
 from ._writer import file_name as file_name
 from ._writer import open_runs as open_runs
+from ._writer import reopen_runs as reopen_runs
+from ._writer import rounds_of as rounds_of
 from ._writer import run_folder as run_folder

@@ -1,4 +1,4 @@
-"""Checkpoints on disk: complete and verified, or not there."""
+"""What a sweep needs to go on: its options, and checkpoints that are whole or not there."""
 
 import hashlib
 import json
@@ -10,12 +10,38 @@ from typing import Any
 from safetensors.torch import load, save
 
 from .._schema import TrainingState
-
-from ._errors import RecordError, reading, writing
-from ._files import plain, read_json, sync_folder, write_bytes, write_json
+from ._files import (
+    RecordError,
+    plain,
+    read_json,
+    reading,
+    sync_folder,
+    write_bytes,
+    write_json,
+    writing,
+)
 
 PART_BYTES = 16 * 2**20  # of one file, so that each is easily moved
 _MANIFEST = "checkpoint.json"
+_OPTIONS = "launch.json"
+
+
+def write_options(out: Path, options: dict[str, Any]) -> None:
+    """Writes the options of the sweep started last with its runs in ``out``."""
+    with writing(out):
+        out.mkdir(parents=True, exist_ok=True)
+    write_json(out / _OPTIONS, options)
+
+
+def read_options(out: Path) -> dict[str, Any]:
+    """Returns the options of the sweep started last with its runs in ``out``."""
+    path = out / _OPTIONS
+    if not path.exists():
+        raise RecordError(
+            f"A folder to go on in should hold the `{_OPTIONS}` of a sweep. Found no `{path}`; "
+            "a new sweep takes --out."
+        )
+    return read_json(path)
 
 
 class Checkpoints:
@@ -121,7 +147,7 @@ class Checkpoints:
     def _manifest(self, state: TrainingState, parts: dict[str, str]) -> dict[str, Any]:
         content = {
             "round": state.round,
-            "n_points": state.n_entries,
+            "n_entries": state.n_entries,
             "seconds": state.seconds,
             "runs": self._runs,
             "parts": parts,
@@ -129,7 +155,6 @@ class Checkpoints:
         return content | {"sha256": _hash_of(content)}
 
     def _read(self, folder: Path) -> TrainingState:
-
         manifest = read_json(folder / _MANIFEST)
         with reading(folder):
             if manifest.pop("sha256") != _hash_of(manifest):
@@ -144,7 +169,7 @@ class Checkpoints:
                 content += part
             return TrainingState(
                 round=manifest["round"],
-                n_entries=manifest["n_points"],
+                n_entries=manifest["n_entries"],
                 seconds=manifest["seconds"],
                 tensors=load(bytes(content)),
             )

@@ -1,18 +1,52 @@
-"""Files that are there in full or not at all, and JSON in which NaN survives."""
+"""Files that are there in full or not at all, JSON in which NaN survives, and what goes wrong."""
 
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
+from safetensors import SafetensorError
 
 from .._schema import Floats
 
-from ._errors import reading, writing
+_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile, SafetensorError)
+
+
+class RecordError(Exception):
+    """A record that cannot be written or read; its text is one sentence for people."""
+
+
+@contextmanager
+def reading(path: Path, what: str = "A record") -> Iterator[None]:
+    """Turns whatever goes wrong while reading ``path`` into a ``RecordError`` that names it."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise RecordError(f"{what} should be readable. Found `{path}`: {reason}.") from error
+    except _DAMAGE as error:
+        reason = f"{type(error).__name__}, {error}"
+        raise RecordError(
+            f"{what} should be complete. Found `{path}` damaged: {reason}."
+        ) from error
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Turns a refusal of the file system into a ``RecordError`` that names ``path``."""
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise RecordError(
+            f"An output path should be writable. Found `{path}`: {reason}."
+        ) from error
 
 
 def plain(value: Any) -> Any:
@@ -36,11 +70,6 @@ def plain(value: Any) -> Any:
 def floats(value: Any) -> Floats:
     """Returns numbers read from JSON as an array, with NaN where ``None`` stood."""
     return np.array(value, dtype=np.float64)
-
-
-def number(value: float | None) -> float:
-    """Returns a number read from JSON, NaN where it is ``None``."""
-    return math.nan if value is None else float(value)
 
 
 def sync_folder(folder: Path) -> None:
@@ -68,9 +97,9 @@ def write_json(path: Path, value: Any) -> None:
     write_bytes(path, (json.dumps(plain(value), indent=2, ensure_ascii=False) + "\n").encode())
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path, what: str = "A record") -> dict[str, Any]:
     """Returns the object in a JSON file."""
-    with reading(path):
+    with reading(path, what):
         value = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(value, dict):
             raise ValueError(f"an object was expected, not {type(value).__name__}")

@@ -2,23 +2,22 @@
 
 import json
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._schema import Evaluation, Floats
-
 from ._environment import Environment
-from ._errors import RecordError, reading, writing
-from ._files import floats, plain, read_json, write_bytes
-from ._record import RunRecord, Snapshots
-from ._thin import rounded, thin, thin_gates, thin_looks
-from ._values import (
+from ._files import RecordError, floats, plain, read_json, reading, write_bytes, writing
+from ._record import (
+    RunRecord,
+    Snapshots,
+    checks_from,
     environment_from,
-    evaluation_from,
     first_difference,
     header_from,
     outcome_from,
@@ -26,27 +25,26 @@ from ._values import (
 )
 from ._writer import file_name
 
-_DIGITS = 6  # of a final number; a curve has fewer
+_DIGITS = 6  # of a final number
+_DIGITS_OVER_TIME = 4
+_MAX_ENTRIES = 60
+_MAX_NUMBERS = 480  # of one run's losses, so that forty tasks take no more room than eight
+_MAX_GATES = 40_000  # of one run's gates over time; at least 24 entries stay
 
 
-def keep(
-    records: Sequence[RunRecord], folder: Path, defaults: Mapping[str, Any] | None = None
-) -> list[Path]:
+def keep(records: Sequence[RunRecord], folder: Path) -> list[Path]:
     """Adds runs to the kept results in ``folder`` and returns the files that now hold them.
 
     Each method under each condition has its file, ``folder/EXPERIMENT/CONDITION-METHOD.json``. A
     seed that is there already is replaced. Weights and most of the curves are left out: a curve
-    has at most 60 points of 4 digits. Of the allocations only the last remains, except for the
+    has at most 60 entries of 4 digits. Of the allocations only the last remains, except for the
     first seed of a file that has them over time: its gates stay, in whole percent.
-
-    ``defaults`` are training settings that stand for those a run lacks, since it was made before
-    they could be chosen: it can then be kept beside later runs that left them alone.
     """
     new: dict[Path, list[RunRecord]] = defaultdict(list)
     for record in records:
         new[_kept_path(folder, record)].append(record)
     # May refuse, so all of it comes before the first file is written.
-    contents = {path: _merged(path, runs, defaults or {}) for path, runs in new.items()}
+    contents = {path: _merged(path, runs) for path, runs in new.items()}
     for path, content in contents.items():
         with writing(path.parent):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -68,31 +66,27 @@ def _kept_path(folder: Path, record: RunRecord) -> Path:
     return folder / file_name(header.experiment) / f"{name}.json"
 
 
-def _merged(path: Path, records: Sequence[RunRecord], defaults: Mapping[str, Any]) -> str:
+def _merged(path: Path, records: Sequence[RunRecord]) -> str:
     """Returns the content of the file at ``path`` once ``records`` are in it."""
     before = _read_file(path) if path.exists() else []
     by_seed = {record.header.seed: record for record in [*before, *records]}
     runs = [by_seed[seed] for seed in sorted(by_seed)]
-    shared = _shared_header(runs[0], defaults)
-    for record in runs:
-        different = first_difference(shared, _shared_header(record, defaults))
+    headers = [_shared_header(run) for run in runs]
+    for run, header in zip(runs, headers, strict=True):
+        different = first_difference(headers[0], header)
         if different:
             name, first, own = different
-            seeds = (record.header.seed, runs[0].header.seed)
             raise RecordError(
                 f"Runs kept in one file should share their settings. Found `{name} = {own!r}` in "
-                f"seed {seeds[0]} and {first!r} in seed {seeds[1]} for `{path}`"
+                f"seed {run.header.seed} and {first!r} in seed {runs[0].header.seed} for `{path}`"
                 + ("; remove that file to begin anew." if before else ".")
             )
-    return _text(shared, runs)
+    return _text(headers[-1], runs)  # the newest seed's: an older record may have made-up kinds
 
 
-def _shared_header(record: RunRecord, defaults: Mapping[str, Any]) -> dict[str, Any]:
+def _shared_header(record: RunRecord) -> dict[str, Any]:
     """Returns what all runs of a file have in common."""
     header: dict[str, Any] = plain(record.header)
-    settings = header["settings"]
-    if "training" in settings:
-        header["settings"] = settings | {"training": {**defaults, **settings["training"]}}
     return {name: value for name, value in header.items() if name not in ("seed", "command")}
 
 
@@ -110,7 +104,7 @@ def _text(header: dict[str, Any], records: Sequence[RunRecord]) -> str:
             launches.append({"command": command, "environment": plain(record.environment)})
         lines.append(_run_line(record, places[launch]))
         if place == shown:
-            lines[-1]["gates"] = _gates(thin_gates(record.snapshots))
+            lines[-1]["gates"] = _gates(_thin_gates(record.snapshots))
     parts = [f' "header": {_dumps(header)}']
     parts += [
         f' "{name}": [\n' + ",\n".join(f"  {_dumps(item)}" for item in items) + "\n ]"
@@ -124,22 +118,71 @@ def _dumps(value: dict[str, Any]) -> str:
 
 
 def _run_line(record: RunRecord, launch: int) -> dict[str, Any]:
-    """Returns what is kept of one run; gates as one letter and percentages as whole numbers."""
+    """Returns what is kept of one run; gates as one digit and percentages as whole numbers."""
     outcome = record.outcome
-    rounds, losses, share_active = thin(record)
+    rows = ["".join("1" if gate else "0" for gate in row) for row in outcome.matrix]
     final = {
         **summary_of(outcome),
-        "seconds": rounded(outcome.seconds, _DIGITS),
-        "final_loss": rounded(outcome.final_loss, _DIGITS),
-        "matrix": ["".join("1" if gate else "0" for gate in row) for row in outcome.matrix],
+        "seconds": _rounded(outcome.seconds),
+        "final_loss": _rounded(outcome.final_loss),
+        "matrix": rows if record.header.is_binary else _rounded(outcome.matrix),
         "probabilities": [_percentages(row) for row in outcome.probabilities],
         "validation": _short(outcome.validation),
         "test": _short(outcome.test),
     }
-    curve = {"rounds": rounds, "losses": losses, "share_active": share_active}
-    looks = [{"round": at, **plain(_short(seen, 4))} for at, seen in thin_looks(record)]
-    line = {"seed": record.header.seed, "launch": launch, **final, "curve": curve}
-    return line | ({"looks": looks} if looks else {})
+    checks = [
+        {"round": at, **plain(_short(found, _DIGITS_OVER_TIME))}
+        for at, found in _thin_checks(record)
+    ]
+    line = {"seed": record.header.seed, "launch": launch, **final, "curve": _thin_curve(record)}
+    return line | ({"checks": checks} if checks else {})
+
+
+def _thin_curve(record: RunRecord) -> dict[str, Any]:
+    """Returns rounds, losses and share active of a run in no more than 60 entries.
+
+    Neighbouring entries become one: the mean of their losses, each counted with its number of
+    rounds, so that a loss is still the mean over the rounds since the entry before.
+    """
+    n_entries = min(_MAX_ENTRIES, max(8, _MAX_NUMBERS // len(record.header.task_names)))
+    ends = _evenly(len(record.rounds), n_entries)
+    starts = np.concatenate([[0], ends[:-1] + 1]) if len(ends) else ends
+    lengths = np.maximum(np.diff(record.rounds, prepend=0), 1)  # a first check may be at round 0
+    losses = [
+        np.average(record.losses[start : end + 1], axis=0, weights=lengths[start : end + 1])
+        for start, end in zip(starts, ends, strict=True)
+    ]
+    return {
+        "rounds": plain(record.rounds[ends]),
+        "losses": _rounded(losses, _DIGITS_OVER_TIME),
+        "share_active": _rounded(record.share_active[ends], _DIGITS_OVER_TIME),
+    }
+
+
+def _thin_checks(record: RunRecord) -> list[tuple[int, Evaluation]]:
+    """Returns a run's validation checks, no more than 60 and the last among them."""
+    n_checks = min(_MAX_ENTRIES, max(16, 2 * _MAX_NUMBERS // len(record.header.task_names)))
+    return [record.validation[place] for place in _evenly(len(record.validation), n_checks)]
+
+
+def _thin_gates(snapshots: Snapshots) -> Snapshots:
+    """Returns gates over time at no more than 60 rounds, fewer where there are many gates."""
+    n, *shape = snapshots.probabilities.shape
+    n_entries = min(_MAX_ENTRIES, max(24, _MAX_GATES // max(1, int(np.prod(shape)))))
+    places = _evenly(n, n_entries)
+    return Snapshots(rounds=snapshots.rounds[places], probabilities=snapshots.probabilities[places])
+
+
+def _evenly(n: int, n_chosen: int) -> NDArray[np.int64]:
+    """Returns at most ``n_chosen`` of ``n`` places, evenly and the last among them."""
+    step = max(1, -(-n // n_chosen))
+    return np.arange(n - 1, -1, -step)[::-1]
+
+
+def _rounded(values: Floats | list[Floats] | float, digits: int = _DIGITS) -> Any:
+    """Returns numbers to this many significant digits, in JSON's own types."""
+    shortened = [float(f"{value:.{digits}g}") for value in np.ravel(values)]
+    return plain(np.reshape(shortened, np.shape(values)))
 
 
 def _moves(record: RunRecord) -> bool:
@@ -165,8 +208,8 @@ def _short(evaluation: Evaluation | None, digits: int = _DIGITS) -> dict[str, An
     accuracies = evaluation.accuracies
     return {
         "split": evaluation.split,
-        "losses": rounded(evaluation.losses, digits),
-        "accuracies": None if accuracies is None else rounded(accuracies, digits),
+        "losses": _rounded(evaluation.losses, digits),
+        "accuracies": None if accuracies is None else _rounded(accuracies, digits),
     }
 
 
@@ -180,30 +223,26 @@ def _record_from(run: dict[str, Any], content: dict[str, Any]) -> RunRecord:
     launch = content["launches"][run["launch"]]
     named = {"seed": run["seed"], "command": launch["command"]}
     header = header_from(content["header"] | named)
-    matrix = [[int(gate) for gate in row] for row in run["matrix"]]
+    matrix = [list(row) for row in run["matrix"]]  # of digits, or of shares
     probabilities = _shares(run["probabilities"])
     outcome = outcome_from(run | {"matrix": matrix, "probabilities": probabilities})
     curve = run["curve"]
     last = {"rounds": [outcome.rounds], "probabilities": [run["probabilities"]]}
     gates = run.get("gates", last)
+    checks = run.get("checks", run.get("looks", []))  # their name in version 0.1
     return RunRecord(
         header=header,
         environment=environment_from(launch["environment"]),
         rounds=np.array(curve["rounds"], dtype=np.int64),
         losses=floats(curve["losses"]).reshape(-1, len(header.task_names)),
         share_active=floats(curve["share_active"]),
-        validation=_looks_from(run.get("looks", [])),
+        validation=checks_from([{**check, "validation": check} for check in checks]),
         snapshots=Snapshots(
             rounds=np.array(gates["rounds"], dtype=np.int64),
             probabilities=np.stack([_shares(rows) for rows in gates["probabilities"]]),
         ),
         outcome=outcome,
     )
-
-
-def _looks_from(looks: list[dict[str, Any]]) -> tuple[tuple[int, Evaluation], ...]:
-    seen = [(look["round"], evaluation_from(look)) for look in looks]
-    return tuple((at, evaluation) for at, evaluation in seen if evaluation is not None)
 
 
 def _shares(rows: list[str]) -> Floats:

@@ -8,10 +8,8 @@ import numpy as np
 from safetensors.torch import load
 
 from ._environment import Environment
-from ._errors import RecordError, reading
-from ._files import floats, read_json
-from ._record import RunRecord, Snapshots
-from ._values import environment_from, evaluation_from, header_from, outcome_from
+from ._files import RecordError, floats, read_json, reading
+from ._record import RunRecord, Snapshots, checks_from, environment_from, header_from, outcome_from
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -27,17 +25,15 @@ def read_run(folder: Path) -> RunRecord:
         outcome = outcome_from(read_json(folder / "summary.json"))
     metrics = folder / "metrics.jsonl"
     with reading(metrics):
-        points = _read_lines(metrics)
-        validation = [(point["round"], evaluation_from(point["validation"])) for point in points]
+        entries = read_entries(metrics)
+        losses = floats([entry["losses"] for entry in entries])
         return RunRecord(
             header=header,
             environment=environment,
-            rounds=np.array([point["round"] for point in points], dtype=np.int64),
-            losses=floats([point["losses"] for point in points]).reshape(
-                -1, len(header.task_names)
-            ),
-            share_active=floats([point["share_active"] for point in points]),
-            validation=tuple((at, seen) for at, seen in validation if seen is not None),
+            rounds=np.array([entry["round"] for entry in entries], dtype=np.int64),
+            losses=losses.reshape(-1, len(header.task_names)),
+            share_active=floats([entry["share_active"] for entry in entries]),
+            validation=checks_from(entries),
             snapshots=read_snapshots(folder / "allocations.npz"),
             outcome=outcome,
         )
@@ -71,19 +67,22 @@ def read_weights(folder: Path) -> dict[str, Any]:
         return dict(load(path.read_bytes()))
 
 
-def _check_folder(root: Path) -> None:
-    if not root.is_dir():
-        raise RecordError(f"Runs should be read from a folder that exists. Found `{root}`.")
+def read_entries(path: Path, *, may_be_cut: bool = False) -> list[dict[str, Any]]:
+    """Returns the log entries of a run; one that failed before its first has none.
 
-
-def _read_lines(path: Path) -> list[dict[str, Any]]:
-    """Returns the points of a run; a run that failed before its first point has none."""
-    if not path.exists():
-        return []
-    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    ``may_be_cut``: of a run that was stopped while it wrote its last line, which does not count.
+    """
+    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    lines = text.splitlines(True)
+    return [json.loads(line) for line in lines if line.endswith("\n") or not may_be_cut]
 
 
 def read_snapshots(path: Path) -> Snapshots:
     """Returns the gates over time that a run has written."""
     with reading(path), np.load(path, allow_pickle=False) as arrays:
         return Snapshots(rounds=arrays["rounds"], probabilities=arrays["probabilities"])
+
+
+def _check_folder(root: Path) -> None:
+    if not root.is_dir():
+        raise RecordError(f"Runs should be read from a folder that exists. Found `{root}`.")

@@ -1,13 +1,21 @@
-"""A run as it is read back."""
+"""A run as it is read back, and its values from and to what JSON can hold."""
 
-from dataclasses import dataclass
+import math
+import re
+from dataclasses import dataclass, fields
 from typing import Any
 
 from numpy.typing import NDArray
 
-from .._schema import Evaluation, Floats, Outcome, RunHeader
-
+from .._schema import Evaluation, Floats, LogEntry, Outcome, RunHeader
+from ..settings import TrainingSettings, from_record
 from ._environment import Environment
+from ._files import floats, plain
+
+_TUPLES = (
+    *("task_names", "families", "layer_sizes", "component_names", "component_kinds"),
+    "n_classes",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,10 +32,10 @@ class RunRecord:
 
     header: RunHeader
     environment: Environment
-    rounds: NDArray[Any]  # [n], rounds finished at each point
-    losses: Floats  # [n, T], each task's mean training loss since the point before
+    rounds: NDArray[Any]  # [n], rounds finished at each log entry
+    losses: Floats  # [n, T], each task's mean training loss since the entry before
     share_active: Floats  # [n], 0 to 1
-    validation: tuple[tuple[int, Evaluation], ...]  # (round, what was seen there)
+    validation: tuple[tuple[int, Evaluation], ...]  # (round, what the check found there)
     snapshots: Snapshots
     outcome: Outcome  # without the weights, which `read_weights` gives
 
@@ -35,3 +43,106 @@ class RunRecord:
     def finished(self) -> bool:
         """Whether the run reached its end with finite numbers."""
         return self.outcome.status == "finished"
+
+
+def header_from(value: dict[str, Any]) -> RunHeader:
+    """Returns the header that was written as ``value``; fields unknown here are left out.
+
+    This is the one place that knows older records. Their settings come back in groups, and those
+    that could not be chosen then have their defaults. Where kinds of components are missing they
+    are read from the names: "conv3x3 A" was a conv3x3, and a letter alone said nothing.
+    """
+    known = _known(RunHeader, value)
+    known |= {name: tuple(known[name]) for name in _TUPLES if name in known}
+    if not known.get("component_kinds"):
+        known["component_kinds"] = tuple(map(_kind_in, known["component_names"]))
+    settings = known.get("settings", {})
+    if "training" in settings:
+        training = _filled(plain(TrainingSettings()), from_record(settings["training"]))
+        known["settings"] = settings | {"training": training}
+    return RunHeader(**known)
+
+
+def _kind_in(name: str) -> str:
+    return "" if len(name) == 1 else re.sub(r" (\d+|[A-Z])$", "", name)
+
+
+def _filled(defaults: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
+    """Returns ``values``, and at every depth the defaults of those that are missing."""
+    both = {
+        name: _filled(defaults[name], value)
+        for name, value in values.items()
+        if isinstance(value, dict) and isinstance(defaults.get(name), dict)
+    }
+    return {**defaults, **values, **both}
+
+
+def environment_from(value: dict[str, Any]) -> Environment:
+    """Returns the environment that was written as ``value``."""
+    resumed = tuple(environment_from(part) for part in value.get("resumed", ()))
+    return Environment(**_known(Environment, value) | {"resumed": resumed})
+
+
+def evaluation_from(value: dict[str, Any] | None) -> Evaluation | None:
+    """Returns the evaluation that was written as ``value``, if there was one."""
+    if value is None:
+        return None
+    accuracies = value["accuracies"]
+    return Evaluation(
+        split=value["split"],
+        losses=floats(value["losses"]),
+        accuracies=None if accuracies is None else floats(accuracies),
+    )
+
+
+def checks_from(entries: list[dict[str, Any]]) -> tuple[tuple[int, Evaluation], ...]:
+    """Returns the validation checks among log entries, each with its round."""
+    checks = [(entry["round"], evaluation_from(entry["validation"])) for entry in entries]
+    return tuple((at, found) for at, found in checks if found is not None)
+
+
+def entry_line(entry: LogEntry) -> dict[str, Any]:
+    """Returns what `metrics.jsonl` holds of a log entry: everything except the probabilities."""
+    line: dict[str, Any] = plain(entry)
+    del line["probabilities"]
+    return line
+
+
+def summary_of(outcome: Outcome) -> dict[str, Any]:
+    """Returns what `summary.json` holds of an outcome: everything except the weights."""
+    names = [field.name for field in fields(outcome) if field.name != "weights"]
+    return {name: plain(getattr(outcome, name)) for name in names}
+
+
+def outcome_from(value: dict[str, Any]) -> Outcome:
+    """Returns the outcome that was written as ``value``, without weights."""
+    arrays = {name: floats(value[name]) for name in ("matrix", "probabilities")}
+    evaluations = {name: evaluation_from(value[name]) for name in ("validation", "test")}
+    loss = value["final_loss"]
+    known = _known(Outcome, value) | arrays | evaluations
+    return Outcome(**known | {"final_loss": math.nan if loss is None else loss, "weights": {}})
+
+
+def first_difference(a: Any, b: Any, name: str = "") -> tuple[str, Any, Any] | None:
+    """Returns the first entry in which two JSON values differ: its name and both values.
+
+    The command at the top may be another, and so may the kinds, which older records lack.
+
+    >>> first_difference({"seed": 1, "settings": {"rounds": 5}}, {"seed": 1, "settings": {}})
+    ('settings.rounds', 5, None)
+    """
+    if isinstance(a, dict) and isinstance(b, dict):
+        for key in {**a, **b}:
+            if name or key not in ("command", "component_kinds"):
+                here = f"{name}.{key}" if name else key
+                different = first_difference(a.get(key), b.get(key), here)
+                if different:
+                    return different
+        return None
+    return None if a == b else (name, a, b)
+
+
+def _known(kind: type[Any], value: dict[str, Any]) -> dict[str, Any]:
+    """Returns the entries of ``value`` that are fields of the dataclass ``kind``."""
+    names = {field.name for field in fields(kind)}
+    return {name: item for name, item in value.items() if name in names}

@@ -1,11 +1,11 @@
-"""A run's folder while the run goes on."""
+"""A run's folder while the run goes on, and taken up again after the run was stopped."""
 
 import io
 import json
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +13,11 @@ import numpy as np
 import torch
 from safetensors.torch import save
 
-from .._schema import Floats, Outcome, LogEntry, RunHeader
-
+from .._schema import Floats, LogEntry, Outcome, RunHeader, TrainingState
 from ._environment import Environment, describe_environment
-from ._errors import RecordError, writing
-from ._files import write_bytes, write_json
-from ._values import point_line, summary_of
+from ._files import RecordError, plain, read_json, reading, write_bytes, write_json, writing
+from ._reader import read_entries, read_environment, read_snapshots
+from ._record import entry_line, first_difference, header_from, summary_of
 
 
 def run_folder(out: Path, header: RunHeader) -> Path:
@@ -36,7 +35,7 @@ def check_new(folders: Iterable[Path]) -> None:
 
 @dataclass(frozen=True)
 class Earlier:
-    """The points that a run told before it was stopped."""
+    """The log entries of a run before it was stopped."""
 
     rounds: list[int] = field(default_factory=list)
     probabilities: list[Floats] = field(default_factory=list)  # [T, C] each
@@ -47,11 +46,11 @@ class RunWriter:
     """Writes one run into a folder that its summary closes.
 
     ``settings.json`` and ``environment.json`` are there from the start, ``metrics.jsonl`` grows by
-    a line for each point, and ``close`` adds ``allocations.npz``, ``weights.safetensors`` and, last
-    of all, ``summary.json``: a folder without it is a run that did not reach its end.
+    a line for each log entry, and ``close`` adds ``allocations.npz``, ``weights.safetensors`` and,
+    last of all, ``summary.json``: a folder without it is a run that did not reach its end.
 
     Args:
-        folder: Where to write; the folder should not exist yet, unless there are earlier points.
+        folder: Where to write; the folder should not exist yet, unless there are earlier entries.
         header: What is known of the run before its first step.
         device: The name of the device it runs on.
         environment: Taken instead of a fresh description, where many runs start together.
@@ -79,19 +78,19 @@ class RunWriter:
             write_json(folder / "settings.json", header)
             write_json(folder / "environment.json", environment or describe_environment(device))
 
-    def add(self, point: LogEntry) -> None:
-        """Appends a point to the metrics; does nothing to a run that is closed."""
+    def add(self, entry: LogEntry) -> None:
+        """Appends an entry to the metrics; does nothing to a run that is closed."""
         if not self._open:
             return
-        line = json.dumps(point_line(point), ensure_ascii=False)
+        line = json.dumps(entry_line(entry), ensure_ascii=False)
         path = self.folder / "metrics.jsonl"
         with writing(path), path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
-        self._rounds.append(point.round)
-        self._probabilities.append(np.asarray(point.probabilities, dtype=np.float32))
+        self._rounds.append(entry.round)
+        self._probabilities.append(np.asarray(entry.probabilities, dtype=np.float32))
 
     def sync(self) -> None:
-        """Waits until all points so far are on the disk, for a checkpoint that counts on them."""
+        """Waits until all entries so far are on the disk, for a checkpoint that counts on them."""
         metrics = self.folder / "metrics.jsonl"
         if not self._open or not metrics.exists():
             return
@@ -132,7 +131,7 @@ class RunWriter:
 def open_runs(
     out: Path, headers: Sequence[RunHeader], *, device: str = "cpu", deterministic: bool = False
 ) -> list[RunWriter]:
-    """Returns a writer for each of the runs of one launch; if one has to refuse, none is made."""
+    """Returns a writer for each of the runs of one sweep; if one has to refuse, none is made."""
     folders = [run_folder(out, header) for header in headers]
     check_new(folders)
     environment = describe_environment(device, deterministic=deterministic)
@@ -140,6 +139,96 @@ def open_runs(
         RunWriter(folder, header, environment=environment)
         for folder, header in zip(folders, headers, strict=True)
     ]
+
+
+def check_same(folder: Path, header: RunHeader, *, any_rounds: bool = False) -> None:
+    """Raises where ``folder`` holds a run with other settings; its command may be another.
+
+    With ``any_rounds`` it may have been meant to be longer, or shorter.
+    """
+    path = folder / "settings.json"
+    if not path.exists():
+        return
+    with reading(path):
+        kept, now = (plain(header_from(each)) for each in (read_json(path), plain(header)))
+    if any_rounds:
+        for settings in (kept["settings"], now["settings"]):
+            settings.get("training", {}).pop("rounds", None)
+    different = first_difference(kept, now)
+    if different:
+        name, found, asked = different
+        raise RecordError(
+            f"A run that goes on should have the settings it began with. Found `{name} = {asked}` "
+            f"for {found} in `{path}`."
+        )
+
+
+def rounds_of(folder: Path) -> int:
+    """Returns how many rounds the run in ``folder`` had, which has its summary."""
+    return int(read_json(folder / "summary.json")["rounds"])
+
+
+def reopen_runs(
+    out: Path,
+    headers: Sequence[RunHeader],
+    state: TrainingState | None,
+    *,
+    device: str = "cpu",
+    deterministic: bool = False,
+) -> list[RunWriter]:
+    """Returns writers that go on after a state, or that start anew where there is none."""
+    now = describe_environment(device, deterministic=deterministic)
+    return [_reopened(run_folder(out, header), header, state, now) for header in headers]
+
+
+def _reopened(
+    folder: Path, header: RunHeader, state: TrainingState | None, now: Environment
+) -> RunWriter:
+    check_same(folder, header, any_rounds=True)  # whether they may be others is for the caller
+    if (folder / "summary.json").exists():  # killed while the runs of a program were being closed
+        return RunWriter(folder, header, earlier=Earlier(is_closed=True))
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in (folder / "interrupted.json", *folder.glob(".*.unfinished")):
+            left.unlink(missing_ok=True)
+    earlier = _entries_until(folder, state) if state and state.n_entries else Earlier()
+    _cut(folder / "metrics.jsonl", len(earlier.rounds))
+    settings = folder / "settings.json"
+    if not settings.exists() or first_difference(read_json(settings), plain(header)):
+        write_json(settings, header)  # with other rounds, and the command that gives them
+    environment = now
+    if state is not None:
+        first = read_environment(folder)
+        resumed = (*first.resumed, replace(now, round=state.round))
+        environment = replace(first, resumed=resumed)
+    write_json(folder / "environment.json", environment)
+    return RunWriter(folder, header, earlier=earlier)
+
+
+def _entries_until(folder: Path, state: TrainingState) -> Earlier:
+    """Returns the log entries from before a state was taken."""
+    with reading(folder / "metrics.jsonl"):
+        entries = read_entries(folder / "metrics.jsonl", may_be_cut=True)
+    rounds = [entry["round"] for entry in entries]
+    snapshots = read_snapshots(folder / "allocations.npz")
+    n = state.n_entries
+    if len(rounds) < n or snapshots.rounds[:n].tolist() != rounds[:n]:
+        raise RecordError(
+            f"A run that goes on after round {state.round} should have {n} entries in "
+            f"`metrics.jsonl` and `allocations.npz`. Found others in `{folder}`."
+        )
+    return Earlier(rounds=rounds[:n], probabilities=list(snapshots.probabilities[:n]))
+
+
+def _cut(path: Path, n_lines: int) -> None:
+    """Leaves the first lines of a file."""
+    if not path.exists():
+        return
+    lines = path.read_bytes().splitlines(True)
+    if n_lines == 0:
+        path.unlink()
+    elif len(lines) > n_lines:
+        write_bytes(path, b"".join(lines[:n_lines]))
 
 
 def _packed(weights: dict[str, Any]) -> bytes:

@@ -1,4 +1,4 @@
-"""What all figures share: their colours, their ink, and how they leave as SVG or PNG."""
+"""What all figures share: checks of what they draw, their colours, and SVG or PNG at the end."""
 
 import io
 import math
@@ -9,12 +9,16 @@ from textwrap import fill
 from typing import Any, Literal
 
 import matplotlib
+import numpy as np
 from matplotlib import colormaps
 from matplotlib.artist import Artist
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
+from numpy.typing import ArrayLike
+
+from .._schema import Floats
 
 # Okabe and Ito's palette, told apart by colour-blind readers; its black and yellow are left out,
 # since one vanishes on a dark page and the other on a light one; a grey takes their place.
@@ -27,11 +31,11 @@ _DASHES = (
     (0, (5, 1)),
     (0, (3, 1, 1, 1, 1, 1)),
     (0, (1, 1)),
-)  # without colour
+)  # too, for print
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 # What the text below a figure takes, in inches: a line's mark, a letter, a row.
 _KEY_MARK, _KEY_LETTER, _KEY_ROW = 0.6, 0.075, 0.18
-INK = "#1b1b1f"  # becomes the colour of the page's text
+TEXT = "#1b1b1f"  # becomes the colour of the page's text
 MAP = "cividis"
 
 _SETTINGS: dict[Any, Any] = {
@@ -40,11 +44,11 @@ _SETTINGS: dict[Any, Any] = {
     "text.parse_math": False,  # a task may be called "$x$"
     "font.size": 9,
     "axes.titlesize": 10,
-    "text.color": INK,
-    "axes.edgecolor": INK,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
+    "text.color": TEXT,
+    "axes.edgecolor": TEXT,
+    "axes.labelcolor": TEXT,
+    "xtick.color": TEXT,
+    "ytick.color": TEXT,
 }
 
 
@@ -57,8 +61,10 @@ def drawing() -> Iterator[None]:
 
 def line_style(place: int, n_lines: int) -> dict[str, Any]:
     """Returns how the line at ``place`` of ``n_lines`` is drawn, apart from the others."""
-    if n_lines <= len(COLOURS):
-        return {"color": COLOURS[place], "linestyle": _DASHES[place]}
+    n_colours = len(COLOURS)
+    if n_lines <= 2 * n_colours:  # the second time round, a colour has another dash
+        dash = _DASHES[(place + place // n_colours) % n_colours]
+        return {"color": COLOURS[place % n_colours], "linestyle": dash}
     return {"color": colormaps[MAP](0.3 + 0.65 * place / (n_lines - 1))}  # the darkest left out
 
 
@@ -69,13 +75,13 @@ def family_style(families: Sequence[str], task: int) -> dict[str, Any]:
     """
     names = list(dict.fromkeys(families))
     if not 0 < len(names) <= len(COLOURS):
-        return {"color": INK, "marker": _MARKERS[0]}
+        return {"color": TEXT, "marker": _MARKERS[0]}
     place = names.index(families[task])
     return {"color": COLOURS[place], "marker": _MARKERS[place]}
 
 
 def families_key(figure: Figure, families: Sequence[str]) -> None:
-    """Says below a figure which family has which look, where families have looks."""
+    """Says below a figure which family has which colour, where families have colours."""
     names = list(dict.fromkeys(families))
     if not 0 < len(names) <= len(COLOURS):
         return
@@ -158,7 +164,7 @@ def svg(figure: Figure) -> str:
     with drawing():
         figure.savefig(content, format="svg", metadata=nothing, transparent=True)
     text = content.getvalue()
-    text = text[text.index("<svg") :].replace(INK, "currentColor")
+    text = text[text.index("<svg") :].replace(TEXT, "currentColor")
     text = re.sub(r"<!--.*?-->\s*", "", text, flags=re.DOTALL)  # each label again, in words
     # Names of groups would stand twice in a page with two figures; nothing refers to them.
     return re.sub(r'<g id="[\w.]+_\d+">', "<g>", text)
@@ -170,3 +176,47 @@ def png(figure: Figure) -> bytes:
     with drawing():
         figure.savefig(content, format="png", dpi=144, metadata={"Software": None})
     return content.getvalue()
+
+
+def checked_rows(
+    embeddings: ArrayLike, task_names: Sequence[str], families: Sequence[str] = ()
+) -> Floats:
+    """Returns the embeddings as an array ``[T, C]``; raises unless they are finite and named."""
+    rows = np.asarray(embeddings, dtype=float)
+    if rows.ndim != 2 or 0 in rows.shape or not np.isfinite(rows).all():
+        finite = "" if np.isfinite(rows).all() else " with entries that are not finite"
+        raise ValueError(
+            "`embeddings` should be of shape [T, C] with finite entries. "
+            f"Found shape {list(rows.shape)}{finite}."
+        )
+    _check_count("task_names", len(task_names), len(rows), "task")
+    if families:
+        _check_count("families", len(families), len(rows), "task")
+    return rows
+
+
+def checked_layers(
+    layer_sizes: Sequence[int], component_names: Sequence[str], n_components: int
+) -> tuple[list[int], list[str]]:
+    """Returns the size of each layer and the name of each component, made up where not given.
+
+    >>> checked_layers([2, 1], [], 3)
+    ([2, 1], ['1', '2', '1'])
+    """
+    sizes = list(layer_sizes) or [n_components]
+    if sum(sizes) != n_components or min(sizes) < 1:
+        raise ValueError(
+            f"`layer_sizes` should be positive and sum to {n_components}, the number of "
+            f"components. Found {sizes}."
+        )
+    if not component_names:
+        return sizes, [str(place + 1) for size in sizes for place in range(size)]
+    _check_count("component_names", len(component_names), n_components, "component")
+    return sizes, list(component_names)
+
+
+def _check_count(name: str, n_found: int, n_expected: int, what: str) -> None:
+    if n_found != n_expected:
+        raise ValueError(
+            f"`{name}` should be one for each {what}. Found {n_found} for {n_expected} {what}s."
+        )

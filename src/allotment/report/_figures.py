@@ -1,33 +1,24 @@
-"""The figures an experiment gets, by name."""
+"""The figures of an experiment by name, and what is shown of the embeddings of runs alone."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from matplotlib.figure import Figure
 
 from .._checks import check_choice
-from ..analysis import (
-    Band,
-    ErrorCurves,
-    embeddings,
-    error_curves,
-    estimate,
-    loss_band,
-    measure,
-    typical_run,
-)
+from ..analysis import embeddings, error_curves, estimate, loss_band, measure
 from ..records import RunRecord, file_name
-
-from ._drawing import png
-from ._error_curves import error_figure
-from ._expectation import Expectation, ExpectedRow
-from ._loss_bands import loss_bands
+from ._allocations import family_tables, group_table, relatedness_table, share_table, usage_table
+from ._curves import error_figure, loss_bands, probabilities_over_time
+from ._drawing import png, svg
 from ._maps import allocation_map, similarity_map
-from ._plane_map import plane_map
-from ._probabilities import probabilities_over_time
-from ._section import Section, has_many_tasks, sections
+from ._mds_map import mds_map
+from ._section import ResultRow, Section, sections
+from ._spec import ReportSpec
+from ._table import Table, runs_text
 from ._tree import task_tree
 
 
@@ -41,24 +32,23 @@ class NamedFigure:
 
 
 def section_figures(part: Section) -> list[NamedFigure]:
-    """Returns the loss curves of an experiment and the allocation of a typical run per method."""
-    figures = _loss_figure(part) + _error_figure(part)
-    for row, runs in part.learnt:
-        typical = typical_run(runs)
-        if typical is not None:
-            every = embedding_figures(part, row, typical)
-            figures += every if has_many_tasks(typical) else every[:2]  # few are seen at a glance
-            figures += _gates_figure(part, row, [typical, *runs])
+    """Returns the curves of an experiment and the allocation of a typical run of each method."""
+    figures = _curve_figures(part)
+    for row in part.learnt:
+        if row.typical is not None:
+            every = embedding_figures(part, row, row.typical)
+            figures += every if row.display.task_by_task else every[:2]  # few are seen at a glance
+            figures += _gates_figure(part, row, [row.typical, *row.finished])
     return figures
 
 
 def write_figures(
-    records: Sequence[RunRecord], expectations: Sequence[Expectation], folder: Path
+    records: Sequence[RunRecord], specs: Sequence[ReportSpec], folder: Path
 ) -> list[Path]:
     """Writes the pictures that ``markdown_results`` refers to and returns their paths."""
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
-    for part in sections(records, expectations):
+    for part in sections(records, specs):
         for figure in section_figures(part):
             path = folder / f"{figure.name}.png"
             path.write_bytes(png(figure.draw()))
@@ -66,48 +56,47 @@ def write_figures(
     return paths
 
 
-def _loss_figure(part: Section) -> list[NamedFigure]:
-    window = part.expectation.window
-    panels: dict[str, dict[str, Band]] = {}
-    for row, runs in part.rows:
-        band = loss_band(runs, window)
-        if len(band.rounds) > 1:
-            panels.setdefault(row.condition, {})[row.label] = band
-    if not panels:
-        return []
-    caption = (
-        f"Training loss, mean over tasks, smoothed over {window} rounds: the mean over runs, and "
-        "around it the 90 % interval of that mean."
-    )
-    draw = partial(loss_bands, panels)
-    return [NamedFigure(name=f"{part.expectation.experiment}-loss", caption=caption, draw=draw)]
+def _curve_figures(part: Section) -> list[NamedFigure]:
+    window = part.spec.window
+    drawn: list[tuple[str, str, Callable[..., Figure], list[Any]]] = [
+        (
+            "loss",
+            f"Training loss, mean over tasks, smoothed over {window} rounds: the mean over runs, "
+            "and around it the 90 % interval of that mean.",
+            loss_bands,
+            [loss_band(row.runs, window) for row in part.rows],
+        ),
+        (
+            "error",
+            "Validation error during training, mean over tasks: thin lines are runs, thick ones "
+            "their mean.",
+            error_figure,
+            [error_curves(row.runs) for row in part.rows],
+        ),
+    ]
+    figures = []
+    for name, caption, draw, found in drawn:
+        panels: dict[str, dict[str, Any]] = {}  # by condition and by method's label
+        for row, curves in zip(part.rows, found, strict=True):
+            if len(curves.rounds) > 1:
+                panels.setdefault(row.spec.condition, {})[row.spec.label] = curves
+        if panels:
+            file = f"{part.spec.experiment}-{name}"
+            figures.append(NamedFigure(name=file, caption=caption, draw=partial(draw, panels)))
+    return figures
 
 
-def _error_figure(part: Section) -> list[NamedFigure]:
-    panels: dict[str, dict[str, ErrorCurves]] = {}
-    for row, runs in part.rows:
-        curves = error_curves(runs)
-        if len(curves.rounds) > 1:
-            panels.setdefault(row.condition, {})[row.label] = curves
-    if not panels:
-        return []
-    caption = (
-        "Validation error during training, mean over tasks: thin lines are runs, thick ones their "
-        "mean."
-    )
-    draw = partial(error_figure, panels)
-    return [NamedFigure(name=f"{part.expectation.experiment}-error", caption=caption, draw=draw)]
-
-
-def embedding_figures(part: Section, row: ExpectedRow, record: RunRecord) -> list[NamedFigure]:
-    """Returns the pictures of one run's embeddings: two maps, the tree, and the plane."""
-    value = part.expectation.shown(estimate([measure(record)])).mean
-    shown = f"{value:.3g}\u00a0{part.expectation.unit}".strip()
+def embedding_figures(part: Section, row: ResultRow, record: RunRecord) -> list[NamedFigure]:
+    """Returns the pictures of one run's embeddings: two maps, the tree, and the MDS."""
+    value = part.spec.shown(estimate([measure(record)])).mean
+    shown = f"{value:.3g}\u00a0{part.spec.unit}".strip()
     rows, header = embeddings(record), record.header
     allocation = partial(
         allocation_map, component_names=header.component_names, layer_sizes=header.layer_sizes
     )
     which = f"{row.name}, seed {record.header.seed}, the run with the median result ({shown})"
+    alike = "; tasks with one embedding are one point" if row.display.is_binary else ""
+    uses = "Which components" if row.display.is_binary else "How much of which components"
     return [
         NamedFigure(
             name=f"{_stem(part, row)}-{name}",
@@ -115,7 +104,7 @@ def embedding_figures(part: Section, row: ExpectedRow, record: RunRecord) -> lis
             draw=partial(draw, rows, header.task_names, families=header.families),
         )
         for name, caption, draw in (
-            ("allocation", "Which components each task uses at the end.", allocation),
+            ("allocation", f"{uses} each task uses at the end.", allocation),
             ("similarity", "How alike the tasks' embeddings are.", similarity_map),
             (
                 "tree",
@@ -124,40 +113,93 @@ def embedding_figures(part: Section, row: ExpectedRow, record: RunRecord) -> lis
                 task_tree,
             ),
             (
-                "plane",
-                "Tasks by classical scaling of their embeddings, the like near each other; tasks "
-                "with one embedding are one point.",
-                plane_map,
+                "mds",
+                "Tasks by classical multidimensional scaling (MDS) of their embeddings, the like "
+                f"near each other{alike}.",
+                mds_map,
             ),
         )
     ]
 
 
-def _gates_figure(part: Section, row: ExpectedRow, runs: Sequence[RunRecord]) -> list[NamedFigure]:
+def _gates_figure(part: Section, row: ResultRow, runs: Sequence[RunRecord]) -> list[NamedFigure]:
     """Returns one task's gates in the first of the runs that has them recorded over time."""
     recorded = [run for run in runs if run.finished and len(run.snapshots.rounds) > 1]
     if not recorded:
         return []
-    record, shown = recorded[0], part.expectation.shown_task
-    names = record.header.task_names
+    record, shown = recorded[0], part.spec.shown_task
+    header, snapshots = record.header, record.snapshots
     if shown:
-        check_choice("shown_task", shown, names)
-    task = names.index(shown) if shown else 0
-    caption = (
-        f"The gates of task {names[task]} during training. {row.name}, seed {record.header.seed}."
-    )
-    snapshots = record.snapshots
+        check_choice("shown_task", shown, header.task_names)
+    task = header.task_names.index(shown) if shown else 0
     draw = partial(
         probabilities_over_time,
         snapshots.rounds,
         snapshots.probabilities[:, task],
-        component_names=record.header.component_names,
-        layer_sizes=record.header.layer_sizes,
+        component_names=header.component_names,
+        component_kinds=header.component_kinds if row.display.kinds else (),
+        layer_sizes=header.layer_sizes,
+        ylabel="probability of being open" if row.display.is_binary else "probability or share",
+    )
+    what = "gates" if row.display.is_binary else "components"
+    caption = (
+        f"The {what} of task {header.task_names[task]} during training. {row.name}, seed "
+        f"{header.seed}."
     )
     return [NamedFigure(name=f"{_stem(part, row)}-gates", caption=caption, draw=draw)]
 
 
-def _stem(part: Section, row: ExpectedRow) -> str:
+def _stem(part: Section, row: ResultRow) -> str:
     """Returns how the names of a method's figures begin."""
-    parts = (part.expectation.experiment, row.condition, row.method)
+    parts = (part.spec.experiment, row.spec.condition, row.spec.method)
     return "-".join(file_name(text) for text in parts if text)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EmbeddingsView:
+    """What is shown of one method's embeddings."""
+
+    title: str
+    tables: tuple[Table, ...]
+    figures: tuple[NamedFigure, ...]
+
+
+def embeddings_views(
+    records: Sequence[RunRecord], specs: Sequence[ReportSpec]
+) -> list[EmbeddingsView]:
+    """Returns a view of each method that learnt its allocation; of all where none did.
+
+    Groups, clusters and figures are those of the run with the median result.
+    """
+    found = [(part, row) for part in sections(records, specs) for row in part.rows if row.finished]
+    learnt = [(part, row) for part, row in found if row.spec.learnt]
+    return [_view(part, row) for part, row in learnt or found]
+
+
+def write_views(views: Sequence[EmbeddingsView], folder: Path) -> list[Path]:
+    """Writes the figures of views as PNG and as SVG and returns their paths."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for named in (named for view in views for named in view.figures):
+        figure = named.draw()
+        picture, drawing = folder / f"{named.name}.png", folder / f"{named.name}.svg"
+        picture.write_bytes(png(figure))
+        drawing.write_text(svg(figure), encoding="utf-8")
+        paths += [picture, drawing]
+    return paths
+
+
+def _view(part: Section, row: ResultRow) -> EmbeddingsView:
+    typical = row.typical or row.finished[0]  # a run may have no test accuracy to rank it by
+    tables = [relatedness_table([row])]
+    if row.relatedness.known is not None:
+        tables += family_tables(row, row.relatedness.known)
+    tables += [group_table(row, typical), share_table(row)]
+    if row.display.usage:
+        tables.append(usage_table(row))
+    has_others = len(typical.header.task_names) > 1  # one task alone is like nothing
+    return EmbeddingsView(
+        title=f"{part.spec.experiment}: {row.name} ({runs_text(len(row.finished))})",
+        tables=tuple(tables),
+        figures=tuple(embedding_figures(part, row, typical)) if has_others else (),
+    )

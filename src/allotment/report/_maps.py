@@ -7,17 +7,17 @@ from itertools import groupby
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.collections import PatchCollection
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import ArrayLike
 
 from .._schema import Floats
 from ..analysis import cosine_similarity, leaf_order, linkage
+from ._drawing import COLOURS, MAP, TEXT, checked_layers, checked_rows, drawing, new_figure
 
-from ._drawing import COLOURS, INK, MAP, drawing, new_figure
-from ._rows import checked_layers, checked_rows
-
-_SHUT = "#80808033"  # a grey that is faint on a light page and on a dark one
+# From a grey that is faint on a light page and on a dark one.
+_SHADES = LinearSegmentedColormap.from_list("use", ["#80808033", COLOURS[0]])
 _MANY_CELLS = 400  # more are drawn as a picture: as shapes they would weigh too much
 _NUMBERED = 8  # tasks up to which a similarity is written into its cell
 _LEAST_SIDE = 1.9  # inches of a map of similarity: the words beside its colours need them
@@ -31,10 +31,12 @@ def allocation_map(
     layer_sizes: Sequence[int] = (),
     families: Sequence[str] = (),
 ) -> Figure:
-    """Returns a map of the open gates, tasks by components, layer beside layer.
+    """Returns a map of who uses what, tasks by components, layer beside layer.
+
+    Gates are open or shut; other weights are shades, the largest in full colour.
 
     Args:
-        embeddings: Who uses what, 0 or 1, shape ``[T, C]``.
+        embeddings: Who uses what, shape ``[T, C]``.
         task_names: A name for each row.
         component_names: A name for each column; numbers if left out.
         layer_sizes: The number of components in each layer; one layer if left out.
@@ -50,11 +52,15 @@ def allocation_map(
     cell = _cell(max(rows.shape))
     turned = _are_long(names)
     below = _room(names) if turned else 0.3
-    width = _room(task_names) + n_components * cell + _room(families)
+    has_shades = not np.isin(rows, (0.0, 1.0)).all()
+    width = _room(task_names) + n_components * cell + _room(families) + 0.9 * has_shades
     with drawing():
         figure = new_figure(width, below + n_tasks * cell + 0.4, square=True)
         axes = figure.subplots()
-        _draw_cells(axes, rows)
+        cells = _draw_cells(axes, rows)
+        if has_shades:
+            bar = figure.colorbar(cells, ax=axes, shrink=0.8, label="weight")
+            bar.outline.set_visible(False)
         _name_tasks(axes, task_names)
         size, turn = _font_size(n_components), 90 if turned else 0
         axes.set_xticks(range(n_components), names, rotation=turn, fontsize=size)
@@ -72,7 +78,7 @@ def similarity_map(
     Tasks of known families stay in their order; others stand as in their tree, the like together.
 
     Args:
-        embeddings: Who uses what, 0 or 1, shape ``[T, C]``.
+        embeddings: Who uses what, shape ``[T, C]``.
         task_names: A name for each row.
         families: The group each task is known to belong to.
     """
@@ -102,16 +108,19 @@ def similarity_map(
     return figure
 
 
-def _draw_cells(axes: Axes, rows: Floats) -> None:
-    """Draws each gate as a square with a little room around it."""
+def _draw_cells(axes: Axes, rows: Floats) -> PatchCollection:
+    """Draws each weight as a square with a little room around it."""
     squares = [Rectangle((x - 0.45, y - 0.45), 0.9, 0.9) for y, x in np.ndindex(rows.shape)]
-    colours = [COLOURS[0] if gate else _SHUT for gate in rows.ravel()]
-    cells = PatchCollection(squares, facecolors=colours, edgecolors="none")
+    weights = np.abs(rows).ravel()
+    cells = PatchCollection(squares, cmap=_SHADES, edgecolors="none")
+    cells.set_array(weights)
+    cells.set_clim(0.0, float(weights.max()) or 1.0)
     cells.set_rasterized(rows.size > _MANY_CELLS)
     axes.add_collection(cells)
     n_tasks, n_components = rows.shape
     axes.set(xlim=(-0.6, n_components - 0.4), ylim=(n_tasks - 0.4, -0.6), aspect="equal")
     axes.spines[:].set_visible(False)
+    return cells
 
 
 def _name_tasks(axes: Axes, names: Sequence[str]) -> None:
@@ -123,31 +132,31 @@ def _separate_layers(axes: Axes, sizes: Sequence[int]) -> None:
     start = 0
     for layer, size in enumerate(sizes):
         if start:
-            axes.axvline(start - 0.5, color=INK, linewidth=0.8)
+            axes.axvline(start - 0.5, color=TEXT, linewidth=0.8)
         name = f"layer {layer + 1}" if size > 2 or len(sizes) == 1 else f"{layer + 1}"
         middle = start + (size - 1) / 2
         axes.text(middle, -0.75, name, ha="center", va="bottom", fontsize=8)
         start += size
 
 
-def _stretches(families: Sequence[str]) -> list[tuple[str, int, int]]:
+def _family_blocks(families: Sequence[str]) -> list[tuple[str, int, int]]:
     """Returns each family with the first of its tasks and their number, wherever it changes."""
-    sizes = [(family, len(list(stretch))) for family, stretch in groupby(families)]
+    sizes = [(family, len(list(tasks))) for family, tasks in groupby(families)]
     starts = np.cumsum([0, *(size for _, size in sizes)]).tolist()
     return [(family, start, size) for (family, size), start in zip(sizes, starts, strict=False)]
 
 
 def _separate_families(axes: Axes, families: Sequence[str], *, across: bool = False) -> None:
     """Draws a line wherever the family changes; ``across``: between columns as well."""
-    for _, start, _ in _stretches(families)[1:]:
-        axes.axhline(start - 0.5, color=INK, linewidth=0.8)
+    for _, start, _ in _family_blocks(families)[1:]:
+        axes.axhline(start - 0.5, color=TEXT, linewidth=0.8)
         if across:
-            axes.axvline(start - 0.5, color=INK, linewidth=0.8)
+            axes.axvline(start - 0.5, color=TEXT, linewidth=0.8)
 
 
 def _name_families(axes: Axes, families: Sequence[str], right: int) -> None:
     """Writes each family at the right of its tasks."""
-    for family, start, size in _stretches(families):
+    for family, start, size in _family_blocks(families):
         middle = start + (size - 1) / 2
         axes.text(right - 0.3, middle, family, ha="left", va="center", fontsize=8)
 

@@ -6,15 +6,15 @@ from dataclasses import dataclass
 
 from ..analysis import group_runs
 from ..records import RunRecord
-
 from ._section import Section
+from ._table import runs_text
 
 _MOST = 6  # different commands that are written out
 
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """The launches behind a table: how many runs each command, device and commit gave."""
+    """The sweeps behind a table: how many runs each command, device and commit gave."""
 
     runs: str
     time: str  # wall-clock time of all programs
@@ -28,10 +28,10 @@ class Provenance:
 def provenance(part: Section) -> Provenance:
     """Returns where the runs of a section come from."""
     records = part.records
-    rows = [runs for _, runs in part.rows if runs]
+    n_rows = sum(bool(row.runs) for row in part.rows)
     return Provenance(
-        runs=f"{len(records)} in {len(rows)} of {len(part.rows)} rows, "
-        + rounds_in_words(records, part.expectation.rounds),
+        runs=f"{len(records)} in {n_rows} of {len(part.rows)} rows, "
+        + rounds_text(records, part.spec.rounds),
         time=_time(records),
         commands=_counts(record.header.command for record in records),
         devices=_counted(_in_turn(e.device for e in r.environment.pieces) for r in records),
@@ -51,7 +51,7 @@ def lengths(records: Sequence[RunRecord]) -> str:
     return " or ".join(f"{n:,}" for n in sorted({record.outcome.rounds for record in records}))
 
 
-def rounds_in_words(records: Sequence[RunRecord], declared: int | None) -> str:
+def rounds_text(records: Sequence[RunRecord], declared: int | None) -> str:
     """Returns how long runs were, and how long they should have been where that differs."""
     said = f"each of {lengths(records)} rounds"
     if are_as_declared(records, declared):
@@ -85,13 +85,9 @@ def _counts(texts: Iterable[str]) -> tuple[tuple[str, str], ...]:
     counts = Counter(text or "unknown" for text in texts).most_common()
     if len(counts) < 2:
         return tuple((text, "") for text, _ in counts)
-    lines = [(text, f"({_runs(n)})") for text, n in counts[:_MOST]]
+    lines = [(text, f"({runs_text(n)})") for text, n in counts[:_MOST]]
     left = counts[_MOST:]
     return (*lines, *([("", f"and {len(left)} more")] if left else []))
-
-
-def _runs(n: int) -> str:
-    return f"{n} run" if n == 1 else f"{n} runs"
 
 
 def _note(records: Sequence[RunRecord]) -> str:

@@ -1,48 +1,136 @@
-"""An experiment's rows, each with the runs there are of it."""
+"""An experiment's rows, each with the runs there are of it and with how much of them is shown."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
-from ..analysis import group_runs
+from .._schema import RunHeader
+from ..analysis import Relatedness, Summary, group_runs, relatedness, summarise, typical_run
 from ..records import RunRecord
+from ._spec import ReportRow, ReportSpec
 
-from ._expectation import Expectation, ExpectedRow
+_FEW_TASKS = 8  # more get tables and figures of their own
+_FEW_FAMILIES = 6  # more are not set beside each other
 
-MANY_FAMILIES = 6  # more are not set beside each other
-_MANY_TASKS = 8  # more get tables and figures of their own, even where no family is known
+
+@dataclass(frozen=True, kw_only=True)
+class Display:
+    """How much is shown of some tasks and their allocation, decided once from a run's header."""
+
+    is_binary: bool = True  # gates that are open or shut; else shares of components
+    task_by_task: bool = False  # tables by task and all figures, where tasks are many
+    relatedness: bool = False  # which tasks belong together
+    equal_rows: bool = False  # whether families are looked for as equal rows; else as clusters
+    families: bool = False  # tables by family
+    families_compared: bool = False  # families beside each other
+    kinds: bool = False  # whether kinds tell components of one layer apart
+    usage: bool = False  # how much layers use each kind of component
+    usage_by_family: bool = False
+
+    @property
+    def use(self) -> str:
+        """What the share of components that tasks use is called."""
+        return "Gates open" if self.is_binary else "Components used"
+
+
+def display_of(header: RunHeader) -> Display:
+    """Returns how much is shown of runs with this header."""
+    many = len(header.task_names) > _FEW_TASKS
+    n_families = len(set(header.families))
+    few_families = n_families <= _FEW_FAMILIES
+    kinds = _has_kinds(header)
+    usage = kinds and len(header.layer_sizes) > 1
+    return Display(
+        is_binary=header.is_binary,
+        task_by_task=many,
+        relatedness=many or n_families > 0,
+        equal_rows=header.is_binary and not many,
+        families=n_families > 2,
+        families_compared=few_families,
+        kinds=kinds,
+        usage=usage,
+        usage_by_family=usage and many and n_families > 1 and few_families,
+    )
+
+
+def _has_kinds(header: RunHeader) -> bool:
+    """Returns whether kinds tell some components of one layer apart."""
+    kinds = iter(header.component_kinds)
+    return any(len({next(kinds) for _ in range(size)}) > 1 for size in header.layer_sizes)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResultRow:
+    """A row of the report with its runs, of which there may be none."""
+
+    spec: ReportRow
+    runs: list[RunRecord] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The method's label, with the condition where there is one."""
+        return self.spec.name
+
+    @cached_property
+    def finished(self) -> list[RunRecord]:
+        """The runs that reached their end."""
+        return [run for run in self.runs if run.finished]
+
+    @cached_property
+    def display(self) -> Display:
+        """How much of the runs is shown."""
+        return display_of(self.runs[0].header) if self.runs else Display()
+
+    @cached_property
+    def summary(self) -> Summary:
+        """What the runs say together."""
+        return summarise(self.runs)
+
+    @cached_property
+    def relatedness(self) -> Relatedness:
+        """Which tasks belong together in the finished runs, of which there should be some."""
+        return relatedness(self.finished)
+
+    @cached_property
+    def typical(self) -> RunRecord | None:
+        """The run with the median result, if any has one."""
+        return typical_run(self.runs)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
     """One experiment of the report."""
 
-    expectation: Expectation
-    rows: tuple[tuple[ExpectedRow, list[RunRecord]], ...]  # no runs where it was not run
+    spec: ReportSpec
+    rows: tuple[ResultRow, ...]
 
     @property
     def records(self) -> list[RunRecord]:
         """All runs of the experiment."""
-        return [record for _, runs in self.rows for record in runs]
+        return [record for row in self.rows for record in row.runs]
 
     @property
-    def learnt(self) -> list[tuple[ExpectedRow, list[RunRecord]]]:
-        """The rows whose learnt allocation is shown, with the runs that reached their end."""
-        if not self.expectation.shows_allocation:
-            return []
-        finished = [(row, [run for run in runs if run.finished]) for row, runs in self.rows]
-        return [(row, runs) for row, runs in finished if row.learnt and runs]
+    def learnt(self) -> list[ResultRow]:
+        """The rows whose learnt allocation is shown; each has a run that reached its end."""
+        shown = self.spec.shows_allocation
+        return [row for row in self.rows if shown and row.spec.learnt and row.finished]
+
+    @property
+    def related(self) -> list[ResultRow]:
+        """The learnt rows of which it is shown which tasks belong together."""
+        return [row for row in self.learnt if row.display.relatedness]
 
     @property
     def conditions(self) -> list[str]:
         """The conditions, in the order of the rows."""
-        return list(dict.fromkeys(row.condition for row, _ in self.rows))
+        return list(dict.fromkeys(row.spec.condition for row in self.rows))
 
     @property
     def measure_label(self) -> str:
         """The number's label with its unit; of a loss, with the rounds it is the mean over."""
-        label = self.expectation.measure_label
+        label = self.spec.measure_label
         losses = [record for record in self.records if record.header.measure == "loss"]
-        # A run may be shorter than the stretch at its end that is asked for.
+        # A run may be shorter than the part at its end that is asked for.
         n = [min(record.header.n_last_rounds, record.outcome.rounds) for record in losses]
         if not n:
             return label
@@ -52,53 +140,51 @@ class Section:
     @property
     def higher_is_better(self) -> bool:
         """Whether a larger number is the better one."""
-        if self.expectation.shows_error:
+        if self.spec.shows_error:
             return False
         return any(record.header.measure == "accuracy" for record in self.records)
 
 
-def section(records: Sequence[RunRecord], expectation: Expectation) -> Section:
-    """Returns the rows of ``expectation`` with their runs, and then the runs nobody expected.
+def section(records: Sequence[RunRecord], spec: ReportSpec) -> Section:
+    """Returns the rows of ``spec`` with their runs, and then the runs that it does not name.
 
     A condition that all rows have is said once, in the title.
     """
     groups = {
-        key[1:]: runs
-        for key, runs in group_runs(records).items()
-        if key[0] == expectation.experiment
+        key[1:]: runs for key, runs in group_runs(records).items() if key[0] == spec.experiment
     }
-    expected = {(row.condition, row.method) for row in expectation.rows}
-    labels = {row.method: row for row in expectation.rows}
+    declared = {(row.condition, row.method) for row in spec.rows}
+    labels = {row.method: row for row in spec.rows}
     others = [
         replace(labels[method], condition=condition, paper=None)
         if method in labels
-        else ExpectedRow(method=method, label=method, condition=condition, learnt=_moved(runs))
+        else ReportRow(method=method, label=method, condition=condition, learnt=_is_learnt(runs))
         for (condition, method), runs in groups.items()
-        if (condition, method) not in expected
+        if (condition, method) not in declared
     ]
-    rows = [
-        (row, groups.get((row.condition, row.method), [])) for row in [*expectation.rows, *others]
-    ]
-    conditions = {row.condition for row, _ in rows}
+    rows = [*spec.rows, *others]
+    runs_of = [groups.get((row.condition, row.method), []) for row in rows]
+    conditions = {row.condition for row in rows}
     if len(conditions) == 1 and (condition := conditions.pop()):
-        rows = [(replace(row, condition=""), runs) for row, runs in rows]
-        expectation = replace(expectation, title=f"{expectation.title}, {condition}")
-    return Section(expectation=expectation, rows=tuple(rows))
+        rows = [replace(row, condition="") for row in rows]
+        spec = replace(spec, title=f"{spec.title}, {condition}")
+    found = [ResultRow(spec=row, runs=runs) for row, runs in zip(rows, runs_of, strict=True)]
+    return Section(spec=spec, rows=tuple(found))
 
 
-def sections(records: Sequence[RunRecord], expectations: Sequence[Expectation]) -> list[Section]:
-    """Returns a section for each expectation, and for each experiment that has none."""
-    expected = {expectation.experiment for expectation in expectations}
+def sections(records: Sequence[RunRecord], specs: Sequence[ReportSpec]) -> list[Section]:
+    """Returns a section for each spec, and for each experiment that has none."""
+    declared = {spec.experiment for spec in specs}
     names = dict.fromkeys(record.header.experiment for record in records)
-    others = [_unexpected(name, records) for name in names if name not in expected]
-    return [section(records, expectation) for expectation in [*expectations, *others]]
+    others = [_spec_from(name, records) for name in names if name not in declared]
+    return [section(records, spec) for spec in [*specs, *others]]
 
 
-def _unexpected(name: str, records: Sequence[RunRecord]) -> Expectation:
+def _spec_from(name: str, records: Sequence[RunRecord]) -> ReportSpec:
     """Returns what can be said of an experiment from its records alone."""
     first = next(record for record in records if record.header.experiment == name)
     accuracy = first.header.measure == "accuracy"
-    return Expectation(
+    return ReportSpec(
         experiment=name,
         title=name,
         place="",
@@ -108,12 +194,7 @@ def _unexpected(name: str, records: Sequence[RunRecord]) -> Expectation:
     )
 
 
-def has_many_tasks(record: RunRecord) -> bool:
-    """Returns whether a run has more tasks than can be taken in at a glance."""
-    return len(record.header.task_names) > _MANY_TASKS
-
-
-def _moved(records: Sequence[RunRecord]) -> bool:
-    """Returns whether some gate of the runs is neither surely open nor surely shut."""
-    probabilities = [record.outcome.probabilities for record in records]
-    return any(((gates > 0) & (gates < 1)).any() for gates in probabilities)
+def _is_learnt(records: Sequence[RunRecord]) -> bool:
+    """Returns whether some gate is neither surely open nor surely shut, or its share is a part."""
+    gates = [record.outcome.probabilities for record in records]
+    return any(((each > 0) & (each < 1)).any() for each in gates)

@@ -9,9 +9,16 @@ from scipy.cluster.hierarchy import dendrogram
 
 from .._schema import Floats
 from ..analysis import cluster, cosine_similarity, linkage
-
-from ._drawing import COLOURS, INK, drawing, families_key, family_style, new_figure, plain_axes
-from ._rows import checked_rows
+from ._drawing import (
+    COLOURS,
+    TEXT,
+    checked_rows,
+    drawing,
+    families_key,
+    family_style,
+    new_figure,
+    plain_axes,
+)
 
 _LINE = 0.17  # inches for a task
 _STEP = 10.0  # between two leaves, in SciPy's coordinates, the first of which is at half a step
@@ -25,7 +32,7 @@ def task_tree(
     A dashed line cuts it into the clusters that the silhouette chose.
 
     Args:
-        embeddings: Who uses what, 0 or 1, shape ``[T, C]``.
+        embeddings: Who uses what, shape ``[T, C]``.
         task_names: A name for each row.
         families: The group each task is known to belong to, shown by the colour of its name.
     """
@@ -44,7 +51,7 @@ def task_tree(
         ]
         axes.add_collection(LineCollection(paths, colors=COLOURS[0], linewidths=1.2))
         height = _cut_height(tree, cluster(similarity).n_clusters)
-        axes.axvline(height, color=INK, linestyle="--", linewidth=0.8)
+        axes.axvline(height, color=TEXT, linestyle="--", linewidth=0.8)
         places = [_STEP * (place + 0.5) for place in range(n_tasks)]
         names = [task_names[task] for task in drawn["leaves"]]
         axes.set_yticks(places, names, fontsize=8)

@@ -108,12 +108,15 @@ def _from_dataset(dataset: Sequence[tuple[Any, Any]]) -> Split:
         raise ValueError("A split should hold at least one example. Found 0.")
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
         raise ValueError(f"{_FORMS} Found {described(dataset)}.")
-    inputs = [torch.as_tensor(x) for x, _ in pairs]
-    targets = [torch.as_tensor(y) for _, y in pairs]
-    for name, values in (("inputs", inputs), ("targets", targets)):
-        shapes = list(dict.fromkeys(tuple(value.shape) for value in values))
-        if len(shapes) > 1:
-            raise ValueError(
-                f"`{name}` should have one shape. Found {list(shapes[0])} and {list(shapes[1])}."
-            )
-    return Split(torch.stack(inputs), torch.stack(targets))
+    inputs, targets = zip(*pairs, strict=True)
+    return Split(_stacked("inputs", inputs), _stacked("targets", targets))
+
+
+def _stacked(name: str, values: Sequence[Any]) -> Tensor:
+    tensors = [torch.as_tensor(value) for value in values]
+    shapes = list(dict.fromkeys(tuple(tensor.shape) for tensor in tensors))
+    if len(shapes) > 1:
+        raise ValueError(
+            f"`{name}` should have one shape. Found {list(shapes[0])} and {list(shapes[1])}."
+        )
+    return torch.stack(tensors)

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._checks import described, is_list_of
-from .._engine import Run
+from .._engine import Run, check_alike
 from ..modules import TaskNetwork
 from ..tasks import Task, mean_squared_error
 from ._diagnostics import in_words, outputs_of, two_examples
@@ -37,13 +37,14 @@ def check_device(device: torch.device | str) -> torch.device:
 
 
 def check_runs(runs: Sequence[Run]) -> None:
-    """Raises unless ``runs`` is a list of runs whose examples fit their networks.
+    """Raises unless ``runs`` can train together, and their examples fit their networks.
 
     A task that several runs share is looked at once.
     """
     if not is_list_of(runs, Run):
         raise TypeError(f"`runs` should be a list of Run. Found {described(runs)}.")
-    outputs = _outputs(runs[0]) if runs else []
+    check_alike(runs)
+    outputs = _outputs(runs[0])
     seen = set()
     for run in runs:
         if not any(parameter.requires_grad for parameter in run.network.parameters()):

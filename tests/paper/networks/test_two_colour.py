@@ -22,7 +22,7 @@ from allotment.paper.networks import (
     omniglot_network,
 )
 from allotment.paper.networks._same_padding import same_convolution
-from allotment.paper.networks._two_colour import TwoColourImage
+from allotment.paper.networks._same_padding import TwoColourImage
 from tests.paper.networks.test_conv_norm import randomised
 
 

@@ -13,7 +13,7 @@ from allotment._engine._augmentation import Augmenter
 from allotment.allocation import GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.paper.networks import ConvNormReLU, SameAvgPool2d, SameMaxPool2d, TwoColourStem
-from allotment.paper.networks._two_colour import TwoColourImage
+from allotment.paper.networks._same_padding import TwoColourImage
 from allotment.tasks import Split, Task
 
 

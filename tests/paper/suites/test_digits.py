@@ -68,7 +68,7 @@ def test_four_mnists_share_one_copy_of_the_images(monkeypatch: MonkeyPatch) -> N
         "x_test": random.integers(256, size=(10, 28, 28), dtype=np.uint8),
         "y_test": np.arange(10, dtype=np.uint8),
     }
-    monkeypatch.setattr("allotment.paper.suites._four_mnists.load", lambda name, folder: arrays)
+    monkeypatch.setattr("allotment.paper.suites._images.load", lambda name, folder: arrays)
     tasks = four_mnists()
     assert [task.family for task in tasks] == ["upright", "upright", "rotated", "rotated"]
     assert len({split(task, "train").inputs.data_ptr() for task in tasks}) == 1

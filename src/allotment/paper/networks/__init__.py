@@ -9,10 +9,10 @@
 from ._conv_norm import ConvNormReLU as ConvNormReLU
 from ._conv_norm import NormReLU as NormReLU
 from ._conv_norm import TwoColourStem as TwoColourStem
-from ._initial import glorot_ as glorot_
 from ._networks import Allocate as Allocate
 from ._networks import clusters_network as clusters_network
 from ._networks import digits_network as digits_network
+from ._networks import glorot_ as glorot_
 from ._networks import mnist_network as mnist_network
 from ._networks import omniglot_network as omniglot_network
 from ._networks import pairs_network as pairs_network

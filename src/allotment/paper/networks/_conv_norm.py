@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from ..._ops import norm_relu
 from ...modules import split_components
-from ._same_padding import SameConv2d, same_convolution
-from ._two_colour import TwoColourImage
+from ._same_padding import SameConv2d, TwoColourImage, same_convolution
 
 EPSILON = 1e-6  # the authors' code
 

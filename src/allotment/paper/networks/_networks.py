@@ -1,7 +1,7 @@
 """The paper's networks, and a small one for the bundled digits, as plain functions of sizes.
 
-Each takes ``allocate``, a function from a number of components to an allocation, and
-``outputs``, how many outputs each task has, by name.
+Each takes allocate, a function from a number of components to an allocation, and
+outputs, how many outputs each task has, by name.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,8 +12,21 @@ from torch import nn
 from ...allocation import Allocation
 from ...modules import ModularLayer, MultiTaskNetwork
 from ._conv_norm import ConvNormReLU, NormReLU, TwoColourStem
-from ._initial import glorot_
 from ._same_padding import SameAvgPool2d, SameConv2d, SameMaxPool2d
+
+
+def glorot_(module: nn.Module) -> nn.Module:
+    """Draws kernels from Glorot's uniform distribution and sets biases to zero, in place.
+
+    These are the defaults of the library the authors used, not torch's. Returns the module.
+    """
+    for part in module.modules():
+        if isinstance(part, nn.Linear | nn.Conv2d):
+            nn.init.xavier_uniform_(part.weight)
+            if part.bias is not None:
+                nn.init.zeros_(part.bias)
+    return module
+
 
 Allocate = Callable[[int], Allocation]  # from a number of components
 

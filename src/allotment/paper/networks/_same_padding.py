@@ -1,12 +1,59 @@
-"""Convolutions and pools with "same" padding, of ordinary and two-colour images."""
+"""Convolutions and pools with "same" padding, of ordinary and of two-colour images.
+
+Padding: the output has ``ceil(size / stride)`` pixels on each side. Where the padding is odd in
+number, one more pixel is added after the image than before it. That is the rule of the library the
+authors used; torch's own padding is the same on both sides.
+
+Two-colour images take far fewer products than others. Behind a stem that looks at one pixel at a
+time, an image of ink on paper has two colours, each a number for every channel. A convolution of
+many channels is then one of two, with kernels that meet the colours first: the same sums, in
+another order.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from ..._ops import can_convolve, few_channels, many_channels, pool3x3
-from ._padding import same_padding, same_window
-from ._two_colour import TwoColourImage
+from ..._ops import Window, can_convolve, few_channels, many_channels, own_kernels, pool3x3
+
+
+def same_padding(size: int, kernel: int, stride: int) -> tuple[int, int]:
+    """Returns how many pixels to add before and after a side of ``size`` pixels."""
+    n_outputs = -(-size // stride)
+    total = max((n_outputs - 1) * stride + kernel - size, 0)
+    return total // 2, total - total // 2
+
+
+def same_window(image: Sequence[int], kernel: Sequence[int], stride: int) -> Window:
+    """Returns how a kernel of two sides goes over an image of two sides."""
+    sides = zip(image, kernel, strict=True)
+    top, left = (same_padding(size, own, stride)[0] for size, own in sides)
+    height, width = (-(-size // stride) for size in image)
+    return Window(stride, top, left, height, width)
+
+
+class TwoColourImage(NamedTuple):
+    """Images ``[B, C, H, W]`` of few colours. Outside of them there is nothing, not even paper."""
+
+    marks: Tensor  # [B, K, H, W]: how much of each colour a pixel has
+    colours: Tensor  # [B, K, C]
+
+    def convolved(self, weight: Tensor, stride: int = 1) -> Tensor:
+        """Returns what kernels ``[O, C, h, w]`` make of it under "same" padding."""
+        n_outputs, n_channels, *size = weight.shape
+        # Channels last, as large kernels lie in training.
+        rows = weight.permute(0, 2, 3, 1).reshape(-1, n_channels)
+        met = self.colours.to(weight.dtype) @ rows.T  # [B, K, O * h * w]
+        kernels = met.view(*met.shape[:2], n_outputs, *size).transpose(1, 2)
+        return own_kernels(self.marks, kernels, same_window(self.marks.shape[-2:], size, stride))
+
+    def pixels(self) -> Tensor:
+        """Returns the images as they are."""
+        kernels = self.colours.to(self.marks.dtype).transpose(1, 2)[..., None, None]
+        return own_kernels(self.marks, kernels, same_window(self.marks.shape[-2:], (1, 1), 1))
 
 
 class SameConv2d(nn.Conv2d):

@@ -5,8 +5,8 @@
 ['1a', '1b', '2a', '2b']
 """
 
-from ._digits import digits as digits
-from ._four_mnists import four_mnists as four_mnists
+from ._images import digits as digits
+from ._images import four_mnists as four_mnists
 from ._images import rotated as rotated
 from ._images import split_rows as split_rows
 from ._omniglot import alphabets as alphabets

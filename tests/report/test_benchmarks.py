@@ -1,10 +1,19 @@
-import json
+from dataclasses import replace
 from pathlib import Path
 
 from pytest import approx, mark, raises
 
-from allotment.records import RecordError
-from allotment.report import Floor, SpeedRecord, Timing, floor_lines, read_speed, speed_summary, speed_table, timing_table
+from allotment.records import (
+    Floor,
+    RecordError,
+    ScalingRecord,
+    ScalingRow,
+    SpeedRecord,
+    Timing,
+    read_scaling,
+    read_speed,
+)
+from allotment.report import floor_lines, speed_summary, speed_table, timing_table
 from tests.records.made_up import ENVIRONMENT
 
 RECORD = SpeedRecord(
@@ -86,17 +95,30 @@ def test_a_damaged_record_is_refused_by_name(text: str, tmp_path: Path) -> None:
         speed_table(tmp_path)
 
 
+def test_a_joint_step_is_explained_where_there_is_one(tmp_path: Path) -> None:
+    path = tmp_path / "two_pairs.json"
+    path.write_text(RECORD.to_json())
+    assert "A joint step" not in speed_table(tmp_path)
+    joint = replace(RECORD.timings[1], is_joint=True)
+    path.write_text(replace(RECORD, timings=(RECORD.timings[0], joint)).to_json())
+    assert "A joint step is one optimizer step on a batch of every task" in speed_table(tmp_path)
+
+
 def test_growth_is_a_row_for_each_thing_varied(tmp_path: Path) -> None:
-    rows = [
-        {"varied": "tasks", "number": 4, "milliseconds": 0.5},
-        {"varied": "tasks", "number": 400, "milliseconds": 0.51},
-        {"varied": "runs", "number": 30, "milliseconds": 1.25},
-    ]
+    sizes = (("tasks", 4, 0.5), ("tasks", 400, 0.51), ("runs", 30, 1.25))
+    record = ScalingRecord(
+        command="python grow.py",
+        description="a small network",
+        processor="a made-up processor",
+        environment=ENVIRONMENT,
+        rows=tuple(ScalingRow(varied=v, number=n, milliseconds=ms) for v, n, ms in sizes),
+    )
     (tmp_path / "scaling").mkdir()
     path = tmp_path / "scaling" / "some.json"
-    record = {"processor": "some", "environment": vars(ENVIRONMENT), "rows": rows}
-    path.write_text(json.dumps(record, default=str))
+    path.write_text(record.to_json())
+    assert read_scaling(path) == record
     text = speed_table(tmp_path)
+    assert "`python grow.py`, a small network" in text
     assert "| tasks | 0.5 (4), 0.51 (400) |" in text
     assert "| runs | 1.25 (30) |" in text
     path.write_text("{}")

@@ -1,15 +1,20 @@
-"""What the paper printed, as the report is told it."""
+"""What the report is told of an experiment."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 from .._checks import check_choice
 from ..analysis import Estimate
+from ..records import RunRecord
+from ._table import Table
+
+# From a method's name and its finished runs to a table that only this experiment has, if any.
+ExtraTable = Callable[[str, Sequence[RunRecord]], Table | None]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExpectedRow:
+class ReportRow:
     """One row of an experiment's table: a method under a condition, whether it ran or not."""
 
     method: str
@@ -18,6 +23,7 @@ class ExpectedRow:
     paper: str | None = None  # the value as printed, such as "96.8 ± 0.2"
     paper_distinct: str | None = None  # number of distinct embeddings as printed
     learnt: bool = False  # whether the method learns its allocation
+    is_ours: bool = True  # else others published it, and it is never run here
 
     @property
     def name(self) -> str:
@@ -26,13 +32,13 @@ class ExpectedRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Expectation:
+class ReportSpec:
     """An experiment as the report shows it: its rows, and what its number is called."""
 
     experiment: str
     title: str
     place: str  # in the paper, such as "Table I"; empty for an experiment of our own
-    rows: tuple[ExpectedRow, ...]
+    rows: tuple[ReportRow, ...]
     measure: str  # the label of the number, such as "Test accuracy"; of a loss, "Loss"
     shows: str = "measure"  # "error": 1 less the recorded accuracy, and that on validation too
     unit: str = ""  # "%" shows a share from 0 to 1 in percent
@@ -45,10 +51,14 @@ class Expectation:
     shown_task: str = ""  # whose gates are drawn over time; empty: the first task
     groups: Mapping[str, Collection[str]] = field(default_factory=dict)  # of tasks, told apart
     baseline: str = ""  # the method that others are compared with; empty: with each other
+    pairs: tuple[tuple[str, str], ...] = ()  # methods compared besides, each with its second
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # what others published, by name
+    extra_tables: tuple[ExtraTable, ...] = ()  # made for each method that learns its allocation
 
     def __post_init__(self) -> None:
         check_choice("shows", self.shows, ("measure", "error"))
+        for name in [name for pair in self.pairs for name in pair]:
+            check_choice("pairs", name, [row.method for row in self.rows])
 
     @property
     def shows_error(self) -> bool:

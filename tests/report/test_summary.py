@@ -1,12 +1,12 @@
 import pytest
 
-from allotment.report import words
+from allotment.report import summary_text
 from tests.records.made_up import accuracy_run, failed_run
 from tests.report.expected import MNIST, TWO_PAIRS, runs
 
 
 def test_nothing_was_run() -> None:
-    assert words([], TWO_PAIRS) == ["Not run yet."]
+    assert summary_text([], TWO_PAIRS) == ["Not run yet."]
 
 
 @pytest.mark.parametrize(
@@ -18,11 +18,14 @@ def test_nothing_was_run() -> None:
     ],
 )
 def test_structure_is_read_from_the_runs(recovered: int, expected: str) -> None:
-    assert words(runs("gumbel", [0.3, 0.3, 0.31], recovered=recovered), TWO_PAIRS)[0] == expected
+    assert (
+        summary_text(runs("gumbel", [0.3, 0.3, 0.31], recovered=recovered), TWO_PAIRS)[0]
+        == expected
+    )
 
 
 def test_the_best_method_is_named_first_and_each_is_set_beside_the_next() -> None:
-    found = words(
+    found = summary_text(
         [
             *runs("no_sharing", [0.5, 0.55, 0.6]),
             *runs("gumbel", [0.3, 0.31, 0.32], recovered=3),
@@ -41,7 +44,7 @@ def test_the_best_method_is_named_first_and_each_is_set_beside_the_next() -> Non
 def test_runs_of_the_same_seeds_are_judged_by_their_differences() -> None:
     # Far apart over seeds, and always in the same order.
     found = [*runs("gumbel", [1.0, 3.0, 5.0]), *runs("no_sharing", [1.1, 3.2, 5.1])]
-    said = words(found, TWO_PAIRS)
+    said = summary_text(found, TWO_PAIRS)
     assert any(
         sentence.endswith(
             "the two intervals overlap, but that of the differences seed by seed leaves out 0."
@@ -51,13 +54,15 @@ def test_runs_of_the_same_seeds_are_judged_by_their_differences() -> None:
 
 
 def test_the_order_follows_the_numbers_and_not_the_hope() -> None:
-    found = words([*runs("gumbel", [0.9, 0.91]), *runs("no_sharing", [0.1, 0.11])], TWO_PAIRS)
+    found = summary_text(
+        [*runs("gumbel", [0.9, 0.91]), *runs("no_sharing", [0.1, 0.11])], TWO_PAIRS
+    )
     assert found[1].startswith("No sharing ends at 0.1")
     assert found[-1] == "Not run: Shared bottom."
 
 
 def test_one_run_decides_nothing() -> None:
-    found = words([*runs("gumbel", [0.3]), *runs("no_sharing", [0.5])], TWO_PAIRS)
+    found = summary_text([*runs("gumbel", [0.3]), *runs("no_sharing", [0.5])], TWO_PAIRS)
     assert found[1] == (
         "Gumbel-Matrix ends at 0.3 (one run, no spread), below No sharing with 0.5 (one run, no "
         "spread); without a spread on both sides this decides nothing."
@@ -71,14 +76,14 @@ def test_higher_accuracy_is_better() -> None:
         for method, level in (("shared_bottom", 0.95), ("gumbel", 0.97))
         for seed, shift in enumerate((0.0, 0.001, 0.002))
     ]
-    (sentence,) = words(found, MNIST)
+    (sentence,) = summary_text(found, MNIST)
     assert sentence.startswith("Gumbel-Matrix reaches 97.10 % (90 % interval 96.93 to 97.27, n=3)")
     assert ", above Shared bottom with 95.10 %" in sentence
 
 
 def test_failed_and_collapsed_runs_are_told() -> None:
-    assert "Gumbel-Matrix: 1 of 3 runs failed and left out of the mean." in words(
+    assert "Gumbel-Matrix: 1 of 3 runs failed and left out of the mean." in summary_text(
         [*runs("gumbel", [0.3, 0.3]), failed_run(9)], TWO_PAIRS
     )
     collapsed = accuracy_run([0.9, 0.9, 0.9, 0.1], experiment="mnist", method="gumbel", families=())
-    assert "Gumbel-Matrix: 1 of 1 run collapsed on some task." in words([collapsed], MNIST)
+    assert "Gumbel-Matrix: 1 of 1 run collapsed on some task." in summary_text([collapsed], MNIST)
