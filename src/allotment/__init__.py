@@ -44,7 +44,7 @@ from .training import fit as fit
 from .training import plan as plan
 from .training import train as train
 
-__version__ = "0.1.0"
+__version__ = "0.2.0.dev0"
 
 if TYPE_CHECKING:
     from . import analysis as analysis

@@ -1,6 +1,8 @@
 """From a command to records, pages and kept results."""
 
 import json
+import subprocess
+import sys
 from argparse import ArgumentParser, _SubParsersAction
 from collections.abc import Iterator
 from dataclasses import replace
@@ -213,6 +215,21 @@ def test_data_that_is_damaged_or_sound_is_told_apart(
 
 def test_the_version_is_told(allotment: Command) -> None:
     assert allotment("--version").out == f"allotment {al.__version__}\n"
+
+
+def test_help_loads_no_command() -> None:
+    slow = ("rich", "pooch", "sklearn", "allotment.paper", "allotment.cli._run")
+    source = f"""
+import sys
+from allotment.cli import main
+try:
+    main(["--help"])
+except SystemExit:
+    assert not set({slow}) & set(sys.modules), set({slow}) & set(sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("usage: allotment")
 
 
 def parsers(parser: ArgumentParser) -> Iterator[ArgumentParser]:

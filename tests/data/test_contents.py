@@ -9,7 +9,6 @@ import numpy as np
 from pytest import mark, raises
 
 from allotment.data import Array, ChannelMean, ClassCounts, DataError, DrawnCharacters
-
 from tests.data._published import drawings
 
 

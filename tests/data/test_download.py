@@ -8,7 +8,6 @@ import pooch
 from pytest import MonkeyPatch, mark, raises
 
 from allotment.data import DataError, prepare
-
 from tests.data._mirror import Mirror
 from tests.data._published import digits
 from tests.data._refusal import assert_refused, snapshot

@@ -6,7 +6,6 @@ import numpy as np
 from pytest import MonkeyPatch, fixture, raises
 
 from allotment.data import DATASETS, DataError, data_folder, load, status
-
 from tests.data._published import digits
 
 

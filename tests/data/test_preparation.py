@@ -9,7 +9,6 @@ import numpy as np
 from pytest import MonkeyPatch, fixture, mark, raises
 
 from allotment.data import DataError, DataSet, load, prepare
-
 from tests.data._mirror import Mirror
 from tests.data._published import ALL, Published, digits
 from tests.data._refusal import assert_refused, snapshot

@@ -7,7 +7,6 @@ import numpy as np
 from pytest import mark, skip
 
 from allotment.data import DATASETS, DataSet, check
-
 from tests.data._published import digits
 
 

@@ -30,7 +30,8 @@ class GatesByExample(Allocation):
             noisy = advantage + torch.log(noise) - torch.log1p(-noise)
             soft = torch.sigmoid(noisy)
             gates = (noisy >= 0).to(soft.dtype) + (soft - soft.detach())
-        return gates / gates.sum(dim=-1, keepdim=True).clamp_min(1.0)
+        weights: Tensor = gates / gates.sum(dim=-1, keepdim=True).clamp_min(1.0)
+        return weights
 
     def matrix(self) -> Tensor:
         return (self.offsets.detach() >= 0).to(self.offsets.dtype)

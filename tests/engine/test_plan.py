@@ -245,7 +245,11 @@ def test_planning_trains_nothing_and_draws_nothing() -> None:
     ("make", "n_runs", "told"),
     [
         (with_other_heads, 2, r"^Training one run at a time: heads that are not all linear"),
-        (that_look_at_values, 2, r"^Training one run at a time: a component or a loss .*control flow"),
+        (
+            that_look_at_values,
+            2,
+            r"^Training one run at a time: a component or a loss .*control flow",
+        ),
         (that_look_at_values, 1, r"^Training without a recorded step, which is slower: .*value"),
     ],
 )

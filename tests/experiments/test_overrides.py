@@ -100,6 +100,16 @@ def test_a_name_of_version_0_1_is_answered_with_the_new_one(old: str, new: str) 
             overridden(TWO_PAIRS, [f"{name}=1"])
 
 
+@mark.parametrize("name", ["batchsize", "training.batchsize", "training.logit_learning_rate"])
+def test_a_refusal_lists_each_name_once(name: str) -> None:
+    with raises(ValueError, match="The settings are ") as refusal:
+        overridden(TWO_PAIRS, [f"{name}=1"])
+    listed = str(refusal.value).removeprefix("The settings are ").partition(". Found")[0]
+    names = [each.rpartition(".")[2] for each in listed.split(", ")]
+    assert "p_init" in names
+    assert len(set(names)) == len(names)
+
+
 def test_an_allocation_s_option_changes_the_methods_that_have_it() -> None:
     changed = overridden(TWO_PAIRS, ["allocation.p_init=0.9", "allocation.reduce=sum"])
     assert changed.method("shared_bottom").allocation == using(SharedBottom, reduce="sum")

@@ -10,8 +10,7 @@ from torch.func import vmap
 from torch.testing import assert_close
 
 from allotment._ops import own_kernels
-from allotment.paper.networks._same_padding import same_window
-from allotment.paper.networks._same_padding import same_convolution
+from allotment.paper.networks._same_padding import same_convolution, same_window
 from tests.ops.both_ways import DEVICE, BothWays, Operation, needs_kernels
 
 pytestmark = needs_kernels

@@ -11,6 +11,7 @@ from pytest import mark, raises
 
 from allotment.settings import (
     GROUPS,
+    OLD_NAMES,
     Augmentation,
     Execution,
     Optimization,
@@ -217,10 +218,16 @@ def test_an_unknown_setting_is_answered_with_the_nearest() -> None:
         TrainingSettings().changed(learning_rat=0.1)
 
 
+@mark.parametrize(("old", "new"), OLD_NAMES.items())
+def test_a_name_of_version_0_1_is_answered_with_the_new_one(old: str, new: str) -> None:
+    with raises(ValueError, match=rf"Found '{old}'\. It is called `{new}` now\.$"):
+        group_of(old)
+
+
 @mark.parametrize(("group", "kind"), GROUPS)
 def test_a_group_is_of_its_class(group: str, kind: type) -> None:
     with raises(TypeError, match=rf"`{group}` should be {kind.__name__}\. Found a dict\."):
-        TrainingSettings(**{group: {}})
+        with_setting(group, {})
 
 
 def test_an_optimizer_is_a_function() -> None:

@@ -10,6 +10,7 @@ from pytest import mark
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from allotment._engine._optimizer import AdamSteps
 from allotment._engine._trainer import Trainer
 from allotment.allocation import GumbelMatrix
 from allotment.modules import MultiTaskNetwork
@@ -89,7 +90,9 @@ def test_the_counter_counts_batches_and_the_optimizer_steps(rounds: int) -> None
     assert weights_of(run)["layers.0.allocation.n_batches"] == 3 * rounds
     trainer = Trainer([jointly(run, rounds=10)], torch.device("cpu"))
     trainer.steps(0, 30)
-    assert {float(state["step"]) for state in trainer._steps._adam.state.values()} == {10.0}
+    steps = trainer._steps
+    assert isinstance(steps, AdamSteps)
+    assert {float(state["step"]) for state in steps._adam.state.values()} == {10.0}
 
 
 @mark.usefixtures("double")

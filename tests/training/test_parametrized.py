@@ -18,7 +18,8 @@ Make = Callable[[], nn.Module]
 
 
 def of_weight_norm() -> nn.Module:
-    return weight_norm(nn.Linear(N_INPUTS, 4))
+    layer: nn.Module = weight_norm(nn.Linear(N_INPUTS, 4))
+    return layer
 
 
 def of_deep_weight_norm() -> nn.Module:

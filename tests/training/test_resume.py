@@ -211,7 +211,7 @@ def test_a_state_holds_each_number_once_and_no_padding() -> None:
 
 def test_frozen_weights_are_left_out() -> None:
     (run,) = made(of_lines, [0])
-    run.network.layers[1].requires_grad_(False)
+    run.network.get_submodule("layers.1").requires_grad_(False)
     state = state_of(next(going_on([run])))
     n_learnt = sum(p.numel() for p in run.network.parameters() if p.requires_grad)
     now = [t for name, t in state.tensors.items() if name.startswith("now/") and t.ndim == 2]

@@ -226,8 +226,6 @@ def crops(picture: Tensor, crop: int) -> list[Tensor]:
     return [padded[:, i : i + height, j : j + width] for i in offsets for j in offsets]
 
 
-def fitted(
-    network: MultiTaskNetwork, tasks: Sequence[Task] | None = None, **changes: Any
-) -> FitResult:
+def fitted(network: nn.Module, tasks: Sequence[Task] | None = None, **changes: Any) -> FitResult:
     """Fits a network to two lines, or to tasks of its own, and returns the result."""
     return fit(network, tasks or lines(), SETTINGS.changed(**changes))

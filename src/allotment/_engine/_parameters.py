@@ -247,12 +247,9 @@ def _names_by_group(network: "TaskNetwork") -> dict[str, list[str]]:
     """Returns the names of parameters by optimizer group; groups without any are left out."""
     groups: dict[str, list[str]] = {group: [] for group in GROUPS}
     unique = dict(network.named_parameters())  # a parameter in two places has its first name here
-    allocated = {
-        id(parameter)
-        for module in network.modules()
-        if isinstance(module, Allocation)
-        for parameter in module.parameters()  # at any depth, such as a router's
-    }
+    allocations = [module for module in network.modules() if isinstance(module, Allocation)]
+    # At any depth, such as a router's.
+    allocated = {id(p) for allocation in allocations for p in allocation.parameters()}
     for path, module in network.named_modules():
         for leaf, parameter in module.named_parameters(recurse=False):
             name = f"{path}.{leaf}" if path else leaf

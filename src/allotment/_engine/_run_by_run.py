@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._ops import keep_for_capture, on_streams
+from .._ops import has_streams, keep_for_capture, on_streams
 from ._forward import Batch, Forward
 from ._penalties import Budgets
 
@@ -22,8 +22,14 @@ class RunByRun:
 
     def __call__(self, learnt: Sequence[Tensor], batch: Batch) -> tuple[Tensor, Tensor]:
         """Returns each run's losses and charges, ``[R]`` each; ``[R, T]`` in a joint step."""
-        calls = [partial(self._forward.of_run, *own) for own in self._arguments(learnt, batch)]
-        results = on_streams(calls, [batch.inputs, *batch.targets])
+        of_run, arguments = self._forward.of_run, self._arguments(learnt, batch)
+        if has_streams():
+            calls = [partial(of_run, *own) for own in arguments]
+            results = on_streams(calls, [batch.inputs, *batch.targets])
+        else:
+            results = []
+            for own in arguments:  # a plain loop: a frame less to follow
+                results.append(of_run(*own))
         losses, charges = zip(*results, strict=True)
         return torch.stack(losses), torch.stack(charges)
 

@@ -58,12 +58,16 @@ def locations(network: "TaskNetwork") -> dict[str, Location]:
     for path, layer in network.named_modules():
         if isinstance(layer, ModularLayer) and _can_stack(layer, shared):
             found |= _of_components(f"{path}.components", layer)
-    if _has_table(network, shared):
-        assert isinstance(network.heads, nn.ModuleList)
-        for task, head in enumerate(network.heads):
-            for name, _ in head.named_parameters():
-                found[f"heads.{task}.{name}"] = Location(f"heads.{name}", task, head.out_features)  # type: ignore[arg-type]
-    return found
+    return found | (_of_heads(network) if _has_table(network, shared) else {})
+
+
+def _of_heads(network: "TaskNetwork") -> dict[str, Location]:
+    assert isinstance(network.heads, nn.ModuleList)
+    return {
+        f"heads.{task}.{name}": Location(f"heads.{name}", task, head.out_features)  # type: ignore[arg-type]
+        for task, head in enumerate(network.heads)
+        for name, _ in head.named_parameters()
+    }
 
 
 def _can_stack(layer: ModularLayer, shared: set[int]) -> bool:

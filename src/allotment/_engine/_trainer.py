@@ -11,11 +11,9 @@ from torch import Tensor
 from .._checks import first_line
 from .._streams import torch_stream
 from ..modules import HeadTable, Noise
-from ._allocation_updates import AllocationUpdates
 from ._augmentation import Augmenter
 from ._compact import compact, fill
 from ._dataset import device_dataset
-from ._ema import EMA
 from ._forward import Batch, Forward, GradientPass
 from ._losses import Losses
 from ._optimizer import step_taker
@@ -36,6 +34,7 @@ from ._run import Run
 from ._run_by_run import RunByRun
 from ._sampler import BatchSampler, Block
 from ._threads import one_thread
+from ._updates import EMA, AllocationUpdates
 from ._vmapped import Vmapped
 
 

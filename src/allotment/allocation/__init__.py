@@ -13,10 +13,10 @@ tensor([0.5000, 0.5000, 0.0000])
 FixedMatrix(n_tasks=2, n_components=3)
 """
 
-from ._annealing import Annealing as Annealing
 from ._base import Allocation as Allocation
 from ._base import row as row
 from ._fixed import FixedMatrix as FixedMatrix
 from ._fixed import NoSharing as NoSharing
 from ._fixed import SharedBottom as SharedBottom
+from ._gumbel import Annealing as Annealing
 from ._gumbel import GumbelMatrix as GumbelMatrix

@@ -36,6 +36,7 @@ class Allocation(nn.Module, ABC):
     sees_examples: bool = False
     n_noise: int = 0
     same_in_evaluation: bool = True
+    stands_alone = True  # a component with an allocation inside is not stacked with others
     n_batches: Tensor | None
 
     def __init__(self, n_tasks: int, n_components: int, *, counts_batches: bool = False) -> None:

@@ -86,22 +86,21 @@ def relatedness(records: Sequence[RunRecord]) -> Relatedness:
     """Returns which tasks belong together in runs of one method; failed runs are left out."""
     finished = [record for record in records if record.finished]
     check_one_suite(finished)
-    rows = [embeddings(record) for record in finished]
-    similarities = [cosine_similarity(each) for each in rows]
-    clusterings = [cluster(each) for each in similarities]
-    shares = np.stack([used_shares(record) for record in finished])  # [R, T]
+    rows = list(map(embeddings, finished))
+    similarities = list(map(cosine_similarity, rows))
+    clusterings = list(map(cluster, similarities))
+    shares = np.stack(list(map(used_shares, finished)))  # [R, T]
     header = finished[0].header
-    families = header.families
     return Relatedness(
         n_distinct=estimate(len(distinct_groups(each)) for each in rows),
         n_clusters=estimate(each.n_clusters for each in clusterings),
         silhouette=estimate(each.silhouette for each in clusterings),
         stability=stability(clusterings),
-        shares=tuple(estimate(task) for task in shares.T),
+        shares=tuple(map(estimate, shares.T)),
         by_chance=estimate(_mean_of_pairs(chance_similarity(each)) for each in rows),
         largest_share=float(shares.max()),
         budget=header.settings.get("training", {}).get("penalties", {}).get("budget"),
-        known=_known(rows, similarities, clusterings, families) if families else None,
+        known=_known(rows, similarities, clusterings, header.families) if header.families else None,
     )
 
 

@@ -34,24 +34,24 @@ def usage_by_kind(records: Sequence[RunRecord], tasks: Sequence[int] | None = No
     header = records[0].header
     kinds = tuple(dict.fromkeys(header.component_kinds))
     in_layers = split_layers(np.array([header.component_kinds]), header.layer_sizes)  # L of [1, C]
-    of = slice(None) if tasks is None else list(tasks)
-    used = [_layers(run, of) for run in records]  # R times L of [T, C]
+    used = [_layers(run, tasks) for run in records]  # R times L of [T, C]
     shares = np.full((len(in_layers), len(kinds)), np.nan)
     for layer, place in np.ndindex(shares.shape):
         chosen = in_layers[layer][0] == kinds[place]
         if chosen.any():
             n = 1 if header.is_binary else chosen.sum()  # shares add up, gates do not
             shares[layer, place] = n * np.mean([run[layer][:, chosen] for run in used])
-    half_sizes = [1 if header.is_binary else size / 2 for size in header.layer_sizes]
+    factors = np.ones(len(in_layers)) if header.is_binary else np.array(header.layer_sizes) / 2
     diversity = [
-        n * np.mean([_difference(run[layer]) for run in used]) for layer, n in enumerate(half_sizes)
+        n * np.mean([_difference(run[layer]) for run in used]) for layer, n in enumerate(factors)
     ]
     return Usage(kinds=kinds, shares=shares, diversity=np.array(diversity))
 
 
-def _layers(record: RunRecord, tasks: slice | list[int]) -> list[Floats]:
-    """Returns the rows of some tasks in each layer; those that hold shares sum to 1."""
-    layers = split_layers(embeddings(record)[tasks], record.header.layer_sizes)
+def _layers(record: RunRecord, tasks: Sequence[int] | None) -> list[Floats]:
+    """Returns the rows of some tasks, or all, in each layer; those that hold shares sum to 1."""
+    rows = embeddings(record) if tasks is None else embeddings(record)[list(tasks)]
+    layers = split_layers(rows, record.header.layer_sizes)
     if record.header.is_binary:
         return layers
     totals = [np.abs(layer).sum(axis=1, keepdims=True) for layer in layers]

@@ -10,12 +10,11 @@ Bad input is answered with one sentence on the error stream and a non-zero exit.
 import shlex
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
 import torch
 
 from .._checks import first_line
-from ..data import DataError
-from ..records import RecordError
 from ._parser import make_parser
 
 
@@ -24,9 +23,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = make_parser()
     given = list(sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(given)
+    from ..data import DataError  # here, so that help is quick
+    from ..records import RecordError
+
     options.command = shlex.join(["allotment", *given])  # for the record
     try:
-        status: int = options.action(options)
+        module, _, action = options.action.partition(".")
+        status: int = getattr(import_module(f".{module}", __package__), action)(options)
     except (ValueError, RecordError, DataError) as error:
         print(f"allotment: {error}", file=sys.stderr)
         return 1

@@ -11,8 +11,6 @@ from rich.console import Console
 from ..experiments import Sweep, run_sweep
 from ..paper import EXPERIMENTS
 from ._display import Display, say
-from ._pages import write_page
-from ._run import print_results
 
 SIZES = {"two_pairs": (5, 2_000), "digits": (3, 400)}  # runs and rounds: about a minute in all
 INTRODUCTIONS = {
@@ -29,6 +27,9 @@ INTRODUCTIONS = {
 
 def demo(options: Namespace) -> int:
     """Trains two small experiments, says what was learnt, and leaves a report."""
+    from ._pages import write_page  # here, since commands load each other only where they are given
+    from ._run import print_results
+
     out: Path = options.out or _next_folder()
     console = Console()
     torch.set_num_threads(1)  # small programs: others on the machine then cost the demo little

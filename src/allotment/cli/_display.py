@@ -2,19 +2,15 @@
 
 import time
 from types import TracebackType
+from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.console import Console
-from rich.progress import (
-    BarColumn,
-    MofNCompleteColumn,
-    Progress,
-    TaskID,
-    TextColumn,
-)
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
-from ..experiments import RunGroup
-from ..training import Progress as TrainingProgress
+if TYPE_CHECKING:  # both are slow to import, and `data` needs neither
+    from ..experiments import RunGroup
+    from ..training import Progress as TrainingProgress
 
 N_LINES = 10  # for each run group, when nobody watches live
 PAUSE = 60.0  # seconds after which there is a line in any case
@@ -53,7 +49,7 @@ class Display:
     ) -> None:
         self._bars.stop()
 
-    def __call__(self, group: RunGroup, progress: TrainingProgress) -> None:
+    def __call__(self, group: "RunGroup", progress: "TrainingProgress") -> None:
         """Shows one piece of news."""
         n_rounds = group.runs[0].settings.rounds
         if group is not self._group:
@@ -73,7 +69,7 @@ class Display:
         """Prints a sentence above the bar."""
         say(self._bars.console, text)
 
-    def _begin(self, group: RunGroup, done: int, n_rounds: int) -> None:
+    def _begin(self, group: "RunGroup", done: int, n_rounds: int) -> None:
         self._group, self._lines = group, 1
         self._started = self._told = time.perf_counter()
         self._first = done  # rounds that were done before anything was timed
@@ -95,7 +91,7 @@ class Display:
         return f"  {duration(seconds)} left"
 
 
-def said_of(group: RunGroup) -> str:
+def said_of(group: "RunGroup") -> str:
     """Returns what a run group is called, and how many runs it has."""
     return f"{group.label} ({len(group.runs)} run{'s' * (len(group.runs) > 1)})"
 

@@ -1,16 +1,11 @@
 """The commands and their options."""
 
 import argparse
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
 from .. import __version__
 from .._checks import nearest
-from ._data import check_data, list_data, prepare_data
-from ._demo import demo
-from ._pages import docs, keep_runs, report, show_embeddings
-from ._run import list_experiments, run
 
 _FOLDER: dict[str, Any] = {"type": Path, "metavar": "DIR"}
 _SEVERAL: dict[str, Any] = {"action": "append", "default": []}
@@ -45,21 +40,21 @@ def make_parser() -> argparse.ArgumentParser:
         "--version", action="version", version=f"allotment {__version__}", help="show the version"
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
-    _add(commands, "list", list_experiments, "show the experiments, their methods and data")
-    _add_run(_add(commands, "run", run, "train the runs of an experiment"))
+    _add(commands, "list", "_run.list_experiments", "show the experiments, their methods and data")
+    _add_run(_add(commands, "run", "_run.run", "train the runs of an experiment"))
     _add_readers(commands)
     _add_data(commands)
-    command = _add(commands, "demo", demo, "train on bundled data and leave a report")
-    command.add_argument(
-        "--out", **_FOLDER, help="a new folder for both (default: runs/demo-1, runs/demo-2, ...)"
-    )
+    command = _add(commands, "demo", "_demo.demo", "train on bundled data and leave a report")
+    folder = "a new folder for both (default: runs/demo-1, runs/demo-2, ...)"
+    command.add_argument("--out", **_FOLDER, help=folder)
     return parser
 
 
-def _add(
-    commands: _Commands, name: str, action: Callable[[argparse.Namespace], int], text: str
-) -> _Parser:
-    """Adds a command; its text stands in the list of commands and above its own options."""
+def _add(commands: _Commands, name: str, action: str, text: str) -> _Parser:
+    """Adds a command; its text stands in the list of commands and above its own options.
+
+    Its action is a function of a file in this folder, which is imported only when it is called.
+    """
     command = commands.add_parser(name, help=text, description=f"{text[0].upper()}{text[1:]}.")
     command.set_defaults(action=action)
     return command
@@ -68,9 +63,8 @@ def _add(
 def _add_run(command: _Parser) -> None:
     command.add_argument("experiment", metavar="EXPERIMENT", help="a name that `list` shows")
     what = command.add_argument_group("what to train")
-    what.add_argument(
-        "--method", action="append", metavar="NAME", help="a method; repeatable (default: all)"
-    )
+    method = "a method; repeatable (default: all)"
+    what.add_argument("--method", action="append", metavar="NAME", help=method)
     split = "a split of the data, where there are several; repeatable (default: the first)"
     what.add_argument("--split", **_SEVERAL, metavar="NAME", help=split)
     n_runs = "runs of each method (default: as `list` shows)"
@@ -107,21 +101,20 @@ def _add_run(command: _Parser) -> None:
 def _add_readers(commands: _Commands) -> None:
     """Adds the commands that read what runs have left."""
     runs = "folder of a run, or with runs in it at any depth"
-    command = _add(commands, "report", report, "make one HTML page of runs")
+    command = _add(commands, "report", "_pages.report", "make one HTML page of runs")
     command.add_argument("runs", **_FOLDER, nargs="+", help=runs)
     page: dict[str, Any] = {"type": Path, "metavar": "FILE", "default": Path("report.html")}
     command.add_argument("-o", "--output", **page, help="the page (default: %(default)s)")
-    command = _add(
-        commands, "embeddings", show_embeddings, "show and draw which tasks belong together"
-    )
+    text = "show and draw which tasks belong together"
+    command = _add(commands, "embeddings", "_pages.show_embeddings", text)
     command.add_argument("runs", **_FOLDER, nargs="+", help=runs)
     figures = "folder for the figures (default: %(default)s)"
     command.add_argument("-o", "--output", **_FOLDER, default=Path("embeddings"), help=figures)
-    command = _add(commands, "keep", keep_runs, "add finished runs to the kept results")
+    command = _add(commands, "keep", "_pages.keep_runs", "add finished runs to the kept results")
     command.add_argument("runs", **_FOLDER, nargs="+", help=runs)
     results = "folder of the kept results (default: %(default)s)"
     command.add_argument("--results", **_FOLDER, default=Path("results"), help=results)
-    command = _add(commands, "docs", docs, "write docs/results.md from the kept results")
+    command = _add(commands, "docs", "_pages.docs", "write docs/results.md from the kept results")
     root = "the repository, with results/ in it (default: this folder)"
     command.add_argument("--root", **_FOLDER, default=Path(), help=root)
 
@@ -130,12 +123,12 @@ def _add_data(commands: _Commands) -> None:
     text = "list, prepare or check data sets"
     data = commands.add_parser("data", help=text, description=f"{text.capitalize()}.")
     actions = data.add_subparsers(metavar="ACTION", required=True, parser_class=_Parser)
-    _add(actions, "list", list_data, "show which data sets are there")
-    command = _add(actions, "prepare", prepare_data, "download, verify and prepare data sets")
+    _add(actions, "list", "_data.list_data", "show which data sets are there")
+    text = "download, verify and prepare data sets"
+    command = _add(actions, "prepare", "_data.prepare_data", text)
     command.add_argument("names", nargs="+", metavar="NAME", help="a name that `data list` shows")
-    command = _add(
-        actions, "check", check_data, "verify data sets; the status is 1 if one is missing or bad"
-    )
+    text = "verify data sets; the status is 1 if one is missing or bad"
+    command = _add(actions, "check", "_data.check_data", text)
     names = "a name that `data list` shows (default: all)"
     command.add_argument("names", nargs="*", metavar="NAME", help=names)
     for command in actions.choices.values():

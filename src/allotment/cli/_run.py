@@ -34,8 +34,14 @@ from ._terminal_table import print_table
 
 # Options of a sweep that stay as they began, and those that may be others when it is resumed.
 FIXED = (
-    *("experiment", "split", "method", "runs", "first_seed"),
-    *("group_size", "set", "deterministic"),
+    "experiment",
+    "split",
+    "method",
+    "runs",
+    "first_seed",
+    "group_size",
+    "set",
+    "deterministic",
 )
 FREE = ("device", "data_dir", "checkpoint_every", "rounds")
 
@@ -130,7 +136,7 @@ def _settled(options: Namespace) -> dict[str, Any]:
     kept = read_options(folder)
     kept["group_size"] = kept.pop("together", kept.get("group_size"))  # its name in version 0.1
     for name in FIXED:
-        if name in given and given[name] != kept.get(name):
+        if given.get(name, kept.get(name)) != kept.get(name):
             raise ValueError(
                 f"`{name.replace('_', '-')}` should be what the sweep in `{folder}` began with, "
                 f"{kept.get(name)!r}. Found {given[name]!r}."

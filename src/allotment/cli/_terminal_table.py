@@ -20,14 +20,9 @@ def print_table(console: Console, table: "Table") -> None:
 
     Where room is short, names, texts and heads take several lines, and numbers never.
     """
-    cells = list(zip(*table.rows, strict=True)) or [()] * len(table.head)
-    are_numbers = [kind == "number" for kind in table.kinds] or [True] * len(table.head)
     gaps = 2 * (len(table.head) - 1)
     for least in (HEAD_WIDTH, 1):  # heads in as few lines as there is room for
-        columns = [
-            _Column.of(head, texts, is_number, least)
-            for head, texts, is_number in zip(table.head, cells, are_numbers, strict=True)
-        ]
+        columns = _columns(table, least)
         needed = gaps + sum(column.width for column in columns)
         if needed <= console.width:
             break
@@ -37,6 +32,12 @@ def print_table(console: Console, table: "Table") -> None:
     for row in table.rows:
         shown.add_row(*map(escape, row))  # a task may be called "[b]"
     console.print(shown, crop=False)
+
+
+def _columns(table: "Table", least: int) -> list["_Column"]:
+    cells = list(zip(*table.rows, strict=True)) or [()] * len(table.head)
+    are_numbers = [kind == "number" for kind in table.kinds] or [True] * len(table.head)
+    return [_Column.of(*each, least) for each in zip(table.head, cells, are_numbers, strict=True)]
 
 
 class _Column(NamedTuple):

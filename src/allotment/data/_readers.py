@@ -46,9 +46,7 @@ def check_member(archive: Path, name: str, *, is_plain: bool) -> None:
 
     Nothing is ever unpacked to disk; an archive with such a member is not the published one.
     """
-    path = PureWindowsPath(
-        name
-    )  # takes both kinds of slashes, and drive letters, for what they are
+    path = PureWindowsPath(name)  # takes both kinds of slashes and drive letters for what they are
     if path.anchor or ".." in path.parts:
         raise DataError(
             f"`{archive.name}` should hold paths inside its own folder. Found `{name}`."
@@ -200,12 +198,11 @@ def read_omniglot(archives: Sequence[Path], arrays: Mapping[str, ArraySpec]) -> 
         image[...] = _ink(drawing, shape[1:])
     alphabets = sorted({(drawing.split, drawing.alphabet) for drawing in drawings})
     index = {alphabet: i for i, alphabet in enumerate(alphabets)}
+    rows = [(index[d.split, d.alphabet], d.character, d.drawer, d.file_id) for d in drawings]
+    names = ("alphabet", "character", "drawer", "file_id")
     return {
         "images": images,
-        "alphabet": np.array([index[d.split, d.alphabet] for d in drawings], dtype=np.int16),
-        "character": np.array([d.character for d in drawings], dtype=np.int16),
-        "drawer": np.array([d.drawer for d in drawings], dtype=np.int16),
-        "file_id": np.array([d.file_id for d in drawings], dtype=np.int16),
+        **dict(zip(names, np.array(rows, dtype=np.int16).T.copy(), strict=True)),
         "alphabet_names": np.array([name for _, name in alphabets]),
         "alphabet_split": np.array([split for split, _ in alphabets], dtype=np.int8),
     }

@@ -176,6 +176,7 @@ class Experiment:
         """Returns what is known of a run before its first step."""
         tasks, network = run.tasks, run.network
         families = tuple(task.family for task in tasks)
+        outputs = {task.name: task.n_outputs for task in tasks}
         are_tested = all(t.is_classification and t.split("test") is not None for t in tasks)
         measure = self.report.measure or ("accuracy" if are_tested else "loss")
         allocation = {"kind": method.allocation.name, **dict(method.allocation.options)}
@@ -184,7 +185,7 @@ class Experiment:
             condition=condition,
             method=method.name,
             seed=run.seed,
-            task_names=tuple(task.name for task in tasks),
+            task_names=tuple(outputs),
             families=families if all(families) else (),
             layer_sizes=network.layer_sizes,
             component_names=network.component_names,
@@ -192,7 +193,7 @@ class Experiment:
             is_binary=all(layer.allocation.is_binary for layer in network.modular_layers),
             measure=measure,
             n_last_rounds=self.report.n_last_rounds,
-            n_classes=tuple(t.n_outputs for t in tasks) if measure == "accuracy" else (),
+            n_classes=tuple(outputs.values()) if measure == "accuracy" else (),
             settings=_recorded({"training": run.settings, "allocation": allocation}),
             command=command,
         )
@@ -204,9 +205,9 @@ class Experiment:
         """
         from ..report import ReportRow, ReportSpec  # here, since figures take long to import
 
-        own = [record.header.measure for record in records if record.header.experiment == self.name]
-        measure = self.report.measure or (own[0] if own else "loss")
-        label = "Loss" if measure == "loss" else "Test accuracy"
+        own = (each.header.measure for each in records if each.header.experiment == self.name)
+        measure = self.report.measure or next(own, "loss")
+        label, unit = ("Loss", "") if measure == "loss" else ("Test accuracy", "%")
         told = ("place", "shows", "least", "shows_allocation", "shown_task", "groups", "structure")
         return ReportSpec(
             experiment=self.name,
@@ -225,7 +226,7 @@ class Experiment:
             ),
             measure=self.report.label or ("Test error" if self.report.shows == "error" else label),
             rounds=self.training.rounds,
-            unit="%" if measure == "accuracy" else "",
+            unit=unit,
             baseline=self.report.baseline,
             pairs=self.report.pairs,
             elsewhere=self.report.elsewhere,
@@ -236,7 +237,9 @@ class Experiment:
 
 def _recorded(value: Any) -> Any:
     """Returns settings as a record holds them: functions and objects by what they are called."""
-    if is_dataclass(value) and not isinstance(value, type):
+    if hasattr(value, "__qualname__"):  # a function or a class
+        return value.__qualname__
+    if is_dataclass(value):
         return {f.name: _recorded(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, Mapping):
         return {name: _recorded(item) for name, item in value.items()}
@@ -244,10 +247,11 @@ def _recorded(value: Any) -> Any:
         return [_recorded(item) for item in value]
     if isinstance(value, Tensor):
         return value.tolist()
-    if value is None or isinstance(value, bool | int | float | str):
-        return value
-    if hasattr(value, "__qualname__"):
-        return value.__qualname__
+    return value if isinstance(value, int | float | str | None) else _outlined(value)
+
+
+def _outlined(value: object) -> dict[str, Any]:
+    """Returns the class of an object, and its public numbers and texts."""
     public = {name: item for name, item in vars(value).items() if not name.startswith("_")}
     numbers = {name: item for name, item in public.items() if isinstance(item, int | float | str)}
     return {"kind": type(value).__name__, **numbers}

@@ -12,6 +12,7 @@ from ._experiment import Experiment
 from ._methods import Method
 
 _FROM_TEXT = (bool, int, float, str)
+_WORDS = {"none": (NoneType, None), "true": (bool, True), "false": (bool, False)}
 
 
 def overridden(experiment: Experiment, assignments: Sequence[str]) -> Experiment:
@@ -53,10 +54,9 @@ def check_free(assignments: Sequence[str], methods: Sequence[Method]) -> None:
 def parse_value(name: str, text: str, kind: Any) -> Any:
     """Returns ``text`` as a value of a setting's type: a number, a truth value, a word or None."""
     kinds = get_args(kind) or (kind,)
-    if text.lower() == "none" and NoneType in kinds:
-        return None
-    if bool in kinds and text.lower() in ("true", "false"):
-        return text.lower() == "true"
+    kind_of_word, value = _WORDS.get(text.lower(), ("", None))
+    if kind_of_word in kinds:
+        return value
     for number in (int, float):
         if number in kinds:
             try:
@@ -93,12 +93,9 @@ def _refuse(experiment: Experiment, name: str) -> NoReturn:
     """Raises with all names that a setting can have, and the one that may be meant."""
     prefix, _, short = name.rpartition(".")
     full = {each: f"{group_of(each)}.{each}".lstrip(".") for each in setting_names()}
-    shown = full if prefix else {each: each for each in full}
-    shown |= {option: f"allocation.{option}" for option in _options(experiment)}
-    meant = (
-        f" Its name is {OLD_NAMES[short]!r} now."
-        if short in OLD_NAMES
-        else nearest(short, shown, shown)
-    )
-    known = ", ".join([*full, *(f"allocation.{option}" for option in _options(experiment))])
+    options = {option: f"allocation.{option}" for option in _options(experiment)}
+    shown = (full if prefix else {each: each for each in full}) | options
+    new = OLD_NAMES.get(short)
+    meant = f" Its name is {new!r} now." if new else nearest(short, shown, shown)
+    known = ", ".join([*full, *options.values()])
     raise ValueError(f"The settings are {known}. Found {name!r}.{meant}")

@@ -53,26 +53,22 @@ def run_sweep(
     """
     listeners = _Listeners(on_progress, say, stop or Stop())
     groups = list(run_groups(sweep))
+    folders = [folder for group in groups for folder in _folders(group, sweep)]
     if sweep.resume:
         for group in groups:
             _check_resumable(group, sweep, say)
     else:
-        check_new(folder for group in groups for folder in _folders(group, sweep))
+        check_new(folders)
     if sweep.options:
         write_options(sweep.out, sweep.options)
-    left = [group for group in groups if not (sweep.resume and _is_finished(group, sweep))]
-    for group in groups:
-        if group not in left:
-            _checkpoints(group, sweep).remove()  # killed before it could do so itself
-    if not left:
-        say(f"Nothing is left to do: every run of the sweep in {sweep.out} has its summary.")
+    left = _left(groups, sweep, say)
     with determinism(sweep.deterministic):
         for group in left:
             # Never before the first, so that even the shortest sweep gets further by a block.
             if group is not left[0] and listeners.stop.reason:
                 raise Stopped(listeners.stop.reason)
             _record(group, sweep, listeners)
-    return [folder for group in groups for folder in _folders(group, sweep)]
+    return folders
 
 
 @contextmanager
@@ -101,6 +97,17 @@ def _folders(group: RunGroup, sweep: Sweep) -> list[Path]:
 
 def _is_finished(group: RunGroup, sweep: Sweep) -> bool:
     return all((folder / "summary.json").exists() for folder in _folders(group, sweep))
+
+
+def _left(groups: list[RunGroup], sweep: Sweep, say: Callable[[str], None]) -> list[RunGroup]:
+    """Returns the run groups that are yet to be trained, and says where there are none."""
+    left = [group for group in groups if not (sweep.resume and _is_finished(group, sweep))]
+    for group in groups:
+        if group not in left:
+            _checkpoints(group, sweep).remove()  # killed before it could do so itself
+    if not left:
+        say(f"Nothing is left to do: every run of the sweep in {sweep.out} has its summary.")
+    return left
 
 
 def _checkpoints(group: RunGroup, sweep: Sweep) -> Checkpoints:
@@ -174,10 +181,7 @@ def _train(
     saved = time.monotonic()
     n_last = sweep.experiment.report.n_last_rounds
     for progress in train(group.runs, device=sweep.device, n_last_rounds=n_last, resume_from=state):
-        for writer, entry in zip(writers, progress.entries or [], strict=False):
-            writer.add(entry)
-        for writer, outcome in zip(writers, progress.outcomes or [], strict=False):
-            writer.close(outcome)
+        _write(writers, progress)
         listeners.on_progress(group, progress)
         reason = listeners.stop.reason
         if progress.state and (reason or _is_due(progress.round, saved, sweep.checkpoint_every)):
@@ -187,6 +191,13 @@ def _train(
             saved = time.monotonic()
             if reason:
                 raise Stopped(reason)
+
+
+def _write(writers: list[RunWriter], progress: Progress) -> None:
+    for writer, entry in zip(writers, progress.entries or [], strict=False):
+        writer.add(entry)
+    for writer, outcome in zip(writers, progress.outcomes or [], strict=False):
+        writer.close(outcome)
 
 
 def _is_due(done: int, saved: float, every: int | None) -> bool:

@@ -5,8 +5,6 @@ from collections.abc import Sequence
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized, type_before_parametrizations
 
-from ..allocation import Allocation
-
 # Compared on their own, or of no account for what a module computes.
 _MODULE_STATE = {
     *("_parameters", "_buffers", "_modules", "training", "_grouped_as", "span"),
@@ -71,7 +69,7 @@ def group_by_architecture(modules: Sequence[nn.Module]) -> list[list[int]]:
 
     def can_stack(module: nn.Module) -> bool:
         has_state = any(True for _ in module.buffers())
-        has_allocation = any(isinstance(part, Allocation) for part in module.modules())
+        has_allocation = any(getattr(part, "stands_alone", False) for part in module.modules())
         is_shared = bool(shared & {id(parameter) for parameter in module.parameters()})
         computes_weights = any(is_parametrized(part) for part in module.modules())
         return not (has_state or has_allocation or is_shared or computes_weights)

@@ -81,8 +81,8 @@ class TaskNetwork(nn.Module, ABC):
             )
         names = own if given is None else given
         self.has_names = names is not None
-        self.task_names = [str(name) for name in (range(self.n_tasks) if names is None else names)]
-        if len(set(self.task_names)) != self.n_tasks or len(self.task_names) != self.n_tasks:
+        self.task_names = list(map(str, range(self.n_tasks) if names is None else names))
+        if not len(set(self.task_names)) == len(self.task_names) == self.n_tasks:
             raise ValueError(
                 f"`task_names` should be {self.n_tasks} different names. Found {self.task_names}."
             )

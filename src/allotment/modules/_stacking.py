@@ -47,43 +47,71 @@ def stacked_forward(
     arguments: Sequence[Any] = (),
     options: Mapping[str, Any] | None = None,
 ) -> Tensor:
-    """Returns what ``C`` modules of the architecture of ``module`` make of ``x``: ``[C, B, ...]``.
+    """Returns what ``C`` modules of the architecture of ``module`` make of ``x``, ``[C, B, ...]``.
 
     ``arguments`` and ``options`` are further ones of a call, which all of them are given.
     """
-    if arguments or options:
+    way = None if arguments or options else _way(module, x, False)
+    if way is None:
         call = (x, tuple(arguments), dict(options or {}))
         y, is_stacked = _mapped(module, stacked, call, False, n_stacked), bool(stacked)
     else:
-        y, is_stacked = _forward(module, stacked, x, False, n_stacked)
+        y, is_stacked = way(module, stacked, x, False, n_stacked)
     return y if is_stacked else y.expand(n_stacked, *y.shape)
 
 
-def _forward(
-    module: nn.Module, stacked: Stacked, x: Any, is_stacked: bool, n_stacked: int
-) -> tuple[Tensor, bool]:
-    """Returns the output, and whether it has a component dimension in front yet."""
-    if type(module) in _ELEMENTWISE:
-        return module(x), is_stacked
+# From a module, its stacked parameters, an input, whether that is stacked, and how many there are,
+# to the output, and whether it has a component dimension in front.
+_Way = Callable[[Any, Stacked, Any, bool, int], tuple[Tensor, bool]]
+
+
+def _way(module: nn.Module, x: Any, is_stacked: bool) -> _Way | None:
+    """Returns how modules of this class are stacked, where that is known."""
+    kind = type(module)
+    if kind in _ELEMENTWISE:
+        return _elementwise
+    if kind is nn.Sequential:
+        return _sequence
     if isinstance(module, nn.modules.dropout._DropoutNd):
-        # Each component draws for itself, as it would alone; components in front of examples would
-        # be one dimension too many for those that drop whole channels.
-        alike = x if is_stacked else x.expand(n_stacked, *x.shape)
-        return module(alike.flatten(0, 1)).unflatten(0, alike.shape[:2]), True
-    if type(module) is nn.Sequential:
-        for name, child in module._modules.items():  # a repeated child counts each time
-            assert child is not None
-            x, is_stacked = _forward(child, _below(stacked, name), x, is_stacked, n_stacked)
-        return x, is_stacked
-    if type(module) is nn.Linear and x.ndim == 2 + is_stacked:
-        return _linear(stacked, x, is_stacked), True
-    if type(module) is nn.Conv2d and module.padding_mode == "zeros" and x.ndim == 4 + is_stacked:
-        return _convolution(module, stacked, x, is_stacked), True
-    own_way = getattr(module, "forward_stacked", None)
-    if own_way is not None and not is_stacked:
-        return own_way(stacked, x), True
-    call: _Call = (x, (), {})
-    return _mapped(module, stacked, call, is_stacked, n_stacked), is_stacked or bool(stacked)
+        return _dropout
+    if kind is nn.Linear and x.ndim == 2 + is_stacked:
+        return _linear
+    if kind is nn.Conv2d and module.padding_mode == "zeros" and x.ndim == 4 + is_stacked:
+        return _convolution
+    return _own if hasattr(module, "forward_stacked") and not is_stacked else None
+
+
+def _elementwise(
+    module: nn.Module, stacked: Stacked, x: Any, is_stacked: bool, n: int
+) -> tuple[Tensor, bool]:
+    return module(x), is_stacked
+
+
+def _dropout(
+    module: nn.Module, stacked: Stacked, x: Any, is_stacked: bool, n: int
+) -> tuple[Tensor, bool]:
+    # Each component draws for itself, as it would alone; components in front of examples would
+    # be one dimension too many for those that drop whole channels.
+    alike = x if is_stacked else x.expand(n, *x.shape)
+    return module(alike.flatten(0, 1)).unflatten(0, alike.shape[:2]), True
+
+
+def _sequence(
+    module: nn.Sequential, stacked: Stacked, x: Any, is_stacked: bool, n: int
+) -> tuple[Tensor, bool]:
+    for name, child in module._modules.items():  # a repeated child counts each time
+        assert child is not None
+        own, way = _below(stacked, name), _way(child, x, is_stacked)
+        if way is not None:
+            x, is_stacked = way(child, own, x, is_stacked, n)
+        else:
+            x = _mapped(child, own, (x, (), {}), is_stacked, n)
+            is_stacked = is_stacked or bool(own)
+    return x, is_stacked
+
+
+def _own(module: Any, stacked: Stacked, x: Any, is_stacked: bool, n: int) -> tuple[Tensor, bool]:
+    return module.forward_stacked(stacked, x), True
 
 
 def _below(stacked: Stacked, name: str) -> dict[str, Tensor]:
@@ -91,27 +119,30 @@ def _below(stacked: Stacked, name: str) -> dict[str, Tensor]:
     return {key[len(prefix) :]: value for key, value in stacked.items() if key.startswith(prefix)}
 
 
-def _linear(stacked: Stacked, x: Tensor, is_stacked: bool) -> Tensor:
+def _linear(
+    module: nn.Linear, stacked: Stacked, x: Tensor, is_stacked: bool, n: int
+) -> tuple[Tensor, bool]:
     weight, bias = stacked["weight"], stacked.get("bias")  # [C, O, I], [C, O]
     # Product and sum apart: batched over runs, `baddbmm` and `linear` take more operations.
     if is_stacked:
         y = torch.bmm(x, weight.transpose(1, 2))
     else:
         y = split_components(x @ weight.flatten(0, 1).T, weight)
-    return y if bias is None else y + bias.unsqueeze(1)
+    return y if bias is None else y + bias.unsqueeze(1), True
 
 
-def _convolution(module: nn.Conv2d, stacked: Stacked, x: Tensor, is_stacked: bool) -> Tensor:
+def _convolution(
+    module: nn.Conv2d, stacked: Stacked, x: Tensor, is_stacked: bool, n: int
+) -> tuple[Tensor, bool]:
     weight, bias = stacked["weight"], stacked.get("bias")  # [C, O, I, H, W], [C, O]
     if not is_stacked and _goes_by_patches(module):
-        return _patch_convolution(module, weight, bias, x)
-    n_stacked = weight.shape[0]
+        return _patch_convolution(module, weight, bias, x), True
     n_groups = module.groups
     if is_stacked:
         x = x.transpose(0, 1).flatten(1, 2)  # the components' channels one after another
-        n_groups *= n_stacked
+        n_groups *= n
     elif n_groups > 1:
-        x, n_groups = x.repeat(1, n_stacked, 1, 1), n_groups * n_stacked
+        x, n_groups = x.repeat(1, n, 1, 1), n_groups * n
     y = F.conv2d(
         x,
         weight.flatten(0, 1),
@@ -121,7 +152,7 @@ def _convolution(module: nn.Conv2d, stacked: Stacked, x: Tensor, is_stacked: boo
         module.dilation,
         n_groups,
     )
-    return split_components(y, weight)
+    return split_components(y, weight), True
 
 
 def _goes_by_patches(module: nn.Conv2d) -> bool:
@@ -156,18 +187,16 @@ def _mapped(
     if not stacked and not is_stacked:
         out: Tensor = module(x, *arguments, **options)
         return out
-
-    def one(parameters: dict[str, Tensor], x: Any) -> Tensor:
-        y: Tensor = functional_call(module, parameters, (x, *arguments), options)
-        return y
-
     if module not in _unmappable:
         try:
-            in_dims = (0 if stacked else None, 0 if is_stacked else None)
-            mapped: Tensor = vmap(one, in_dims=in_dims, randomness="different")(dict(stacked), x)
+            of_x = 0 if is_stacked else None
+            in_dims = (None, 0 if stacked else None, (of_x, *[None] * len(arguments)), None)
+            mapped: Tensor = vmap(functional_call, in_dims=in_dims, randomness="different")(
+                module, dict(stacked), (x, *arguments), options
+            )
             return mapped
         except Exception as error:  # it may fail one by one as well, and then that is told
-            y = _one_by_one(one, stacked, x, is_stacked, n_stacked)
+            y = _one_by_one(module, stacked, call, is_stacked, n_stacked)
             _unmappable.add(module)
             warnings.warn(
                 f"Components of class {type(module).__name__} are evaluated one by one, which is "
@@ -175,18 +204,16 @@ def _mapped(
                 stacklevel=2,
             )
             return y
-    return _one_by_one(one, stacked, x, is_stacked, n_stacked)
+    return _one_by_one(module, stacked, call, is_stacked, n_stacked)
 
 
 def _one_by_one(
-    one: Callable[[dict[str, Tensor], Any], Tensor],
-    stacked: Stacked,
-    x: Any,
-    is_stacked: bool,
-    n_stacked: int,
+    module: nn.Module, stacked: Stacked, call: _Call, is_stacked: bool, n_stacked: int
 ) -> Tensor:
+    x, arguments, options = call
     outputs = []
     for position in range(n_stacked):
         parameters = {name: value[position] for name, value in stacked.items()}
-        outputs.append(one(parameters, x[position] if is_stacked else x))
+        own = x[position] if is_stacked else x
+        outputs.append(functional_call(module, parameters, (own, *arguments), options))
     return torch.stack(outputs)

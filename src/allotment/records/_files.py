@@ -52,17 +52,17 @@ def writing(path: Path) -> Iterator[None]:
 def plain(value: Any) -> Any:
     """Returns ``value`` in JSON's own types; a number that is not finite becomes ``None``."""
     match value:
-        case None | bool() | str() | int():
+        case float() if not math.isfinite(value):
+            return None
+        case None | bool() | str() | int() | float():
             return value
-        case float():
-            return value if math.isfinite(value) else None
         case np.ndarray() | np.generic():
             return plain(value.tolist())
         case Mapping():
             return {str(key): plain(item) for key, item in value.items()}
         case list() | tuple():
             return [plain(item) for item in value]
-    if is_dataclass(value) and not isinstance(value, type):
+    if is_dataclass(type(value)):  # a value, not a class
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
     return str(value)
 

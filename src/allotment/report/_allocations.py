@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 
 from sklearn.metrics import adjusted_rand_score
 
@@ -251,8 +252,9 @@ def usage_tables(part: Section) -> list[Table]:
 def usage_table(row: ResultRow, *, by_family: bool = False) -> Table:
     """Returns how much each layer, or each family in it, uses each kind, in percent."""
     families, runs = row.finished[0].header.families, row.finished
-    usages = {NOTHING: usage_by_kind(runs)}
+    usages, by = {NOTHING: usage_by_kind(runs)}, "by layer and kind"
     if by_family:
+        by = "by family, layer and kind"
         members = {name: [t for t, own in enumerate(families) if own == name] for name in families}
         usages = {name: usage_by_kind(runs, tasks) for name, tasks in members.items()}
     first = next(iter(usages.values()))
@@ -265,12 +267,11 @@ def usage_table(row: ResultRow, *, by_family: bool = False) -> Table:
         Column("Layer", lambda item: str(item[1] + 1)),
         *(Column(kind, partial(share, place)) for place, kind in enumerate(first.kinds)),
     ]
-    what = "Gates open" if row.display.is_binary else "Share of a layer's weight"
-    by = "by family, layer and kind" if by_family else "by layer and kind"
+    what, differ = "Share of a layer's weight", "how much of it differs"
+    if row.display.is_binary:
+        what, differ = "Gates open", "how often a gate differs"
     caption = f"{what} {by}, {row.name}, % over tasks and {runs_text(len(runs))}"
     if not by_family:
         columns.append(Column("Tasks differ", lambda item: f"{100 * first.diversity[item[1]]:.0f}"))
-        differ = "how often a gate differs" if row.display.is_binary else "how much of it differs"
         caption += f"; and {differ} between two tasks, %"
-    items = [(name, layer) for name in usages for layer in range(len(first.shares))]
-    return make_table(columns, items, caption)
+    return make_table(columns, product(usages, range(len(first.shares))), caption)

@@ -1,6 +1,7 @@
 """Curves over rounds: training loss, validation error, and a task's gates."""
 
 from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -27,7 +28,7 @@ _PER_ROW = 4  # panels
 
 def loss_bands(panels: Mapping[str, Mapping[str, Band]]) -> Figure:
     """Returns a figure of bands by condition and by method's label; colours follow the labels."""
-    labels = list(dict.fromkeys(label for bands in panels.values() for label in bands))
+    labels = list(dict.fromkeys(chain.from_iterable(panels.values())))
     with drawing():
         figure, row = panel_row(panels, height=3.4, ylabel="training loss")
         for axes, bands in zip(row, panels.values(), strict=True):
@@ -60,7 +61,7 @@ def _means(panels: Mapping[str, Mapping[str, Band]]) -> Floats:
 
 def error_figure(panels: Mapping[str, Mapping[str, ErrorCurves]]) -> Figure:
     """Returns curves by condition and by method: a thin line for a run, a thick one the mean."""
-    labels = list(dict.fromkeys(label for curves in panels.values() for label in curves))
+    labels = list(dict.fromkeys(chain.from_iterable(panels.values())))
     every = [curves for methods in panels.values() for curves in methods.values()]
     with drawing():
         figure, row = panel_row(panels, height=3.2, ylabel="validation error, %")
@@ -103,8 +104,7 @@ def probabilities_over_time(
             "`probabilities` should be of shape [m, C] for m rounds. "
             f"Found shape {list(gates.shape)} for rounds of shape {list(times.shape)}."
         )
-    labels = component_kinds or component_names
-    sizes, kinds = checked_layers(layer_sizes, labels, gates.shape[1])
+    sizes, kinds = checked_layers(layer_sizes, component_kinds or component_names, gates.shape[1])
     n_columns = min(len(sizes), _PER_ROW)
     n_rows = -(-len(sizes) // n_columns)
     with drawing():
@@ -122,8 +122,7 @@ def probabilities_over_time(
             axes.set_visible(False)
         figure.supylabel(ylabel, fontsize=9)
         lines = {line.get_label(): line for axes in panels for line in axes.get_lines()}
-        shown = [kind for kind in dict.fromkeys(kinds) if kind in lines]
-        key_below(figure, [lines[kind] for kind in shown], shown)
+        key_below(figure, list(lines.values()), list(lines))
     return figure
 
 

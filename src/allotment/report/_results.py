@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import chain, combinations
 
 from ..analysis import (
     Estimate,
@@ -73,7 +73,7 @@ def _columns(part: Section) -> list[Column[ResultRow]]:
     def collapsed(row: ResultRow) -> str:
         return _of_all(row, row.summary.n_collapsed) if _is_accuracy(row) else NOTHING
 
-    uses = dict.fromkeys(row.display.use for row in part.rows if row.runs) or ["Gates open"]
+    uses = dict.fromkeys(row.display.use for row in part.ran) or ["Gates open"]
     return [
         Column("Condition", lambda row: row.spec.condition or NOTHING, kind="name", optional=True),
         Column("Method", lambda row: row.spec.label, kind="name"),
@@ -134,12 +134,11 @@ def _structure_columns(part: Section) -> list[Column[ResultRow]]:
 
 def _uniform_families(row: ResultRow) -> str:
     """Returns the families whose tasks share one row, and in how many of the runs."""
-    asked = row.display.is_binary and not row.display.equal_rows and row.spec.learnt
-    if not asked or not row.finished or not row.finished[0].header.families:
+    families = row.finished[0].header.families if row.finished else ()
+    if not all((families, row.spec.learnt, row.display.is_binary, row.display.task_by_task)):
         return NOTHING
-    families = row.finished[0].header.families
     distinct = [distinct_by_family(embeddings(run), families) for run in row.finished]
-    counts = [sum(n == 1 for n in of_family) for of_family in zip(*distinct, strict=True)]
+    counts = [of_family.count(1) for of_family in zip(*distinct, strict=True)]
     named = zip(family_names(families), counts, strict=True)
     return ", ".join(f"{name} {n} of {len(row.finished)}" for name, n in named if n) or "none"
 
@@ -173,7 +172,7 @@ def difference_table(part: Section) -> Table | None:
     """
     found: list[Pair] = []
     for condition in part.conditions:
-        rows = [row for row in part.rows if row.spec.condition == condition and row.runs]
+        rows = [row for row in part.ran if row.spec.condition == condition]
         for first, second in _pairs(rows, part.spec):
             found.append((first, second, paired_difference(first.runs, second.runs)))
     shown = [pair for pair in found if pair[2].n > 1]
@@ -186,14 +185,10 @@ def _pairs(rows: list[ResultRow], spec: ReportSpec) -> list[tuple[ResultRow, Res
     if spec.baseline:
         by_name = {row.spec.method: row for row in rows}
         named = [(row.spec.method, spec.baseline) for row in rows] + list(spec.pairs)
-        known = [(a, b) for a, b in named if a != b and {a, b} <= by_name.keys()]
-        return [(by_name[first], by_name[second]) for first, second in known]
+        return [(by_name[a], by_name[b]) for a, b in named if a != b and {a, b} <= by_name.keys()]
     any_learnt = any(row.spec.learnt for row in rows)
-    return [
-        (first, second)
-        for first, second in combinations(reversed(rows), 2)
-        if first.spec.learnt or second.spec.learnt or not any_learnt
-    ]
+    every = combinations(reversed(rows), 2)
+    return [(a, b) for a, b in every if any_learnt in (a.spec.learnt, b.spec.learnt)]
 
 
 def _difference_columns(spec: ReportSpec) -> list[Column[Pair]]:
@@ -251,15 +246,14 @@ def by_task(part: Section) -> Table | None:
 def _by_name(
     part: Section, what: str, accuracies: Callable[[Sequence[RunRecord]], dict[str, Estimate]]
 ) -> Table | None:
-    ran = [row for row in part.rows if row.runs]
+    ran = part.ran
     if not ran or not ran[0].display.task_by_task:
         return None
     if not _is_accuracy(ran[0]) or n_suites(part.records) > 1:
         return None
-    columns = [
-        _method_column(part, row.name, found) for row in ran if (found := accuracies(row.runs))
-    ]
-    names = dict.fromkeys(name for row in ran for name in accuracies(row.runs))
+    found = [(row.name, accuracies(row.runs)) for row in ran]
+    columns = [_method_column(part, label, values) for label, values in found if values]
+    names = dict.fromkeys(chain.from_iterable(values for _, values in found))
     if not names:
         return None
     first: Column[str] = Column(what, str, kind="name")

@@ -110,6 +110,11 @@ class Section:
         return [record for row in self.rows for record in row.runs]
 
     @property
+    def ran(self) -> list[ResultRow]:
+        """The rows of which there are runs."""
+        return [row for row in self.rows if row.runs]
+
+    @property
     def learnt(self) -> list[ResultRow]:
         """The rows whose learnt allocation is shown; each has a run that reached its end."""
         shown = self.spec.shows_allocation
@@ -153,23 +158,26 @@ def section(records: Sequence[RunRecord], spec: ReportSpec) -> Section:
     groups = {
         key[1:]: runs for key, runs in group_runs(records).items() if key[0] == spec.experiment
     }
+    rows = [*spec.rows, *_others(groups, spec)]
+    found = [ResultRow(spec=row, runs=groups.get((row.condition, row.method), [])) for row in rows]
+    conditions = {row.condition for row in rows}
+    if len(conditions) == 1 and (condition := conditions.pop()):
+        found = [replace(row, spec=replace(row.spec, condition="")) for row in found]
+        spec = replace(spec, title=f"{spec.title}, {condition}")
+    return Section(spec=spec, rows=tuple(found))
+
+
+def _others(groups: dict[tuple[str, str], list[RunRecord]], spec: ReportSpec) -> list[ReportRow]:
+    """Returns rows for the conditions and methods that ``spec`` does not name together."""
     declared = {(row.condition, row.method) for row in spec.rows}
     labels = {row.method: row for row in spec.rows}
-    others = [
+    return [
         replace(labels[method], condition=condition, paper=None)
         if method in labels
         else ReportRow(method=method, label=method, condition=condition, learnt=_is_learnt(runs))
         for (condition, method), runs in groups.items()
         if (condition, method) not in declared
     ]
-    rows = [*spec.rows, *others]
-    runs_of = [groups.get((row.condition, row.method), []) for row in rows]
-    conditions = {row.condition for row in rows}
-    if len(conditions) == 1 and (condition := conditions.pop()):
-        rows = [replace(row, condition="") for row in rows]
-        spec = replace(spec, title=f"{spec.title}, {condition}")
-    found = [ResultRow(spec=row, runs=runs) for row, runs in zip(rows, runs_of, strict=True)]
-    return Section(spec=spec, rows=tuple(found))
 
 
 def sections(records: Sequence[RunRecord], specs: Sequence[ReportSpec]) -> list[Section]:

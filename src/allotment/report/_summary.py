@@ -10,7 +10,6 @@ from ..analysis import (
     late_change,
     n_decimals,
     paired_difference,
-    separates,
 )
 from ..records import RunRecord
 from ._allocations import SIMILARITY, budget_text, own_nearest_text, p_values_text
@@ -29,25 +28,25 @@ def section_text(part: Section) -> list[str]:
     """Returns the sentences of a section."""
     if not part.records:
         return ["Not run yet."]
-    said = [_structure(part, row) for row in part.rows if row.spec.learnt and row.runs]
+    said = [_structure(part, row) for row in part.rows]
     for condition in part.conditions:
         said += _comparison(part, condition)
     said += [_other_length(part, row) for row in part.rows]
     for row in part.related:
-        said += [f"{row.name}: {clause}." for clause in _relatedness(row)]
+        said += _relatedness(row)
     said += [_failures(row) for row in part.rows]
     missing = [row.name for row in part.rows if not row.runs]
     said.append(f"Not run: {', '.join(missing)}." if missing else "")
-    return [sentence for sentence in said if sentence]
+    return list(filter(None, said))
 
 
 def _structure(part: Section, row: ResultRow) -> str:
-    """Returns in how many runs the structure was found; empty where none is known.
+    """Returns in how many runs the structure was found; empty where none is known or learnt.
 
     Of many tasks that is much to ask; what is asked of them comes with their relatedness.
     """
     n_found = row.summary.n_recovered if row.display.is_binary else row.summary.n_separated
-    if n_found is None or row.display.task_by_task:
+    if n_found is None or row.display.task_by_task or not row.spec.learnt:
         return ""
     structure, runs = part.spec.structure, runs_text(len(row.finished))
     how = "" if row.display.is_binary else ", as clusters,"
@@ -61,20 +60,22 @@ Entry = tuple[ResultRow, Estimate]  # a method and its number as it is shown
 
 def _comparison(part: Section, condition: str) -> list[str]:
     """Returns how the methods under one condition rank, the best first, each beside the next."""
-    rows = [row for row in part.rows if row.spec.condition == condition]
-    entries = [(row, part.spec.shown(row.summary.measure)) for row in rows]
-    entries = [(row, value) for row, value in entries if value.n]
+    entries = [
+        (row, value)
+        for row in part.rows
+        if row.spec.condition == condition and (value := part.spec.shown(row.summary.measure)).n
+    ]
     if not entries:
         return []
     entries.sort(key=lambda entry: entry[1].mean, reverse=part.higher_is_better)
-    texts = [(row.spec.label, _value_text(value, part.spec)) for row, value in entries]
     where = f"At {condition}, " if condition else ""
     ends, order = ("reaches", "above") if part.higher_is_better else ("ends at", "below")
-    said = [f"{where}{texts[0][0]} {ends} {texts[0][1]}"]
-    for number, (before, entry) in enumerate(pairwise(entries), start=1):
-        label, text = texts[number]
-        begin = f"{said.pop()}, {order}" if number == 1 else "Then comes"
-        said.append(f"{begin} {label} with {text}; {_verdict(before, entry)}")
+    best, best_value = entries[0]
+    said = [f"{where}{best.spec.label} {ends} {_value_text(best_value, part.spec)}"]
+    for before, (row, value) in pairwise(entries):
+        begin = f"{said.pop()}, {order}" if before[0] is best else "Then comes"
+        text = f"{row.spec.label} with {_value_text(value, part.spec)}"
+        said.append(f"{begin} {text}; {_verdict(before, (row, value))}")
     return [f"{sentence}." for sentence in said]
 
 
@@ -129,7 +130,7 @@ def _relatedness(row: ResultRow) -> list[str]:
         )
     if row.display.task_by_task:
         said.append(_shares(row))
-    return said
+    return [f"{row.name}: {clause}." for clause in said]
 
 
 def _families(known: KnownFamilies, row: ResultRow) -> list[str]:
@@ -152,10 +153,9 @@ def _families(known: KnownFamilies, row: ResultRow) -> list[str]:
         for each in varied
         if p_values_text(each) != NOTHING
     ]
-    n_found = sum(separates(run) is True for run in row.finished)
     said.append(
         f"cut into {len(known.families)} clusters, the tree of the embeddings gives the families "
-        f"in {n_found} of {n_runs} runs"
+        f"in {row.summary.n_separated} of {n_runs} runs"
     )
     return said
 

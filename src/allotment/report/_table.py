@@ -35,6 +35,10 @@ class Column(Generic[Item]):
     optional: bool = False  # left out where no item has anything to say
     places: frozenset[Place] = EVERYWHERE
 
+    def is_shown_for(self, items: Iterable[Item]) -> bool:
+        """Returns whether the column is shown: it is not optional, or says something of an item."""
+        return not self.optional or any(self.cell(item) != NOTHING for item in items)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
@@ -62,18 +66,13 @@ def make_table(
     >>> make_table(columns, ["a", "b"])
     Table(head=('Name',), rows=(('A',), ('B',)), caption='', kinds=('name',))
     """
-    wanted = [column for column in columns if place in column.places]
-    lines = [[column.cell(item) for column in wanted] for item in items]
-    shown = [
-        number
-        for number, column in enumerate(wanted)
-        if not column.optional or any(line[number] != NOTHING for line in lines)
-    ]
+    every = list(items)
+    shown = [each for each in columns if place in each.places and each.is_shown_for(every)]
     return Table(
-        head=tuple(wanted[number].heading for number in shown),
-        rows=tuple(tuple(line[number] for number in shown) for line in lines),
+        head=tuple(column.heading for column in shown),
+        rows=tuple(tuple(column.cell(item) for column in shown) for item in every),
         caption=caption,
-        kinds=tuple(wanted[number].kind for number in shown),
+        kinds=tuple(column.kind for column in shown),
     )
 
 

@@ -109,7 +109,8 @@ def group_of(name: str) -> str:
         if name in (field.name for field in fields(kind)):
             return group
     known = setting_names()
-    raise ValueError(f"The settings are {', '.join(known)}. Found {name!r}." + nearest(name, known))
+    meant = f" It is called `{OLD_NAMES[name]}` now." if name in OLD_NAMES else nearest(name, known)
+    raise ValueError(f"The settings are {', '.join(known)}. Found {name!r}.{meant}")
 
 
 def setting_names() -> list[str]:

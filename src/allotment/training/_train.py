@@ -12,10 +12,9 @@ from .._checks import described
 from .._engine import ExecutionPlan, Run, Trainer
 from .._schema import Floats, LogEntry, Outcome, TrainingState
 from ..settings import ROUNDS_PER_BLOCK
-from ._best import BestCheckpoint
 from ._diagnostics import explain, is_told
 from ._evaluation import evaluate
-from ._tracker import N_ENTRIES, Tracker
+from ._tracker import N_ENTRIES, BestCheckpoint, Tracker
 from ._validation import check_device, check_runs
 
 

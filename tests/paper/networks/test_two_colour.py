@@ -21,8 +21,7 @@ from allotment.paper.networks import (
     clusters_network,
     omniglot_network,
 )
-from allotment.paper.networks._same_padding import same_convolution
-from allotment.paper.networks._same_padding import TwoColourImage
+from allotment.paper.networks._same_padding import TwoColourImage, same_convolution
 from tests.paper.networks.test_conv_norm import randomised
 
 

@@ -135,7 +135,9 @@ def _image_gradients(
             for start in range(0, n_outputs, BLOCK_O):
                 some = start + outputs
                 known = met[:, None] & (some < n_outputs)[None, :]
-                derivatives = tl.load(own_dy + spots[:, None] + some[None, :], mask=known, other=0.0)
+                derivatives = tl.load(
+                    own_dy + spots[:, None] + some[None, :], mask=known, other=0.0
+                )
                 known = (some < n_outputs)[:, None] & is_place[None, :]
                 places = some[:, None] * (KH * KW * C) + taps[None, :]
                 kernels = tl.load(own_weights + places, mask=known, other=0.0)

@@ -87,7 +87,9 @@ def _backward(
     sums, products = tl.sum(derivatives, axis=0), tl.sum(derivatives * normal, axis=0)
     level = _mean(sums * scale, n_pixels, group_size, ONE_GROUP, BLOCK_C)
     tilt = _mean(products * scale, n_pixels, group_size, ONE_GROUP, BLOCK_C)
-    derivatives = (derivatives * scale[None, :] - level[None, :] - normal * tilt[None, :]) * inverse[None, :]
+    derivatives = (
+        derivatives * scale[None, :] - level[None, :] - normal * tilt[None, :]
+    ) * inverse[None, :]
     derivatives = tl.where(inside, derivatives, 0.0)
     tl.store(dx + start + places, derivatives.to(dx.dtype.element_ty), mask=inside)
     place = shares + n * 3 * n_channels + channels

@@ -63,7 +63,7 @@ def transfer_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTas
 def pairs_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
     """Four components of three layers and no heads (paper, Appendix A-3)."""
     components = [dense(128, 16, 16, 1) for _ in range(4)]
-    layer = ModularLayer(components, allocate(4), names=["A", "B", "C", "D"])
+    layer = ModularLayer(components, allocate(4), names=["A", "B", "C", "D"], kinds=["dense"] * 4)
     network = MultiTaskNetwork(None, [layer], task_names=list(outputs))
     glorot_(network)
     return network
@@ -74,7 +74,8 @@ def digits_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskN
 
     def convolutions(n_channels: int) -> ModularLayer:
         components = [nn.Sequential(nn.Conv2d(n_channels, 4, 3), nn.ReLU()) for _ in range(4)]
-        return ModularLayer(components, allocate(4), names=["A", "B", "C", "D"])
+        kinds = ["conv3x3"] * 4
+        return ModularLayer(components, allocate(4), names=["A", "B", "C", "D"], kinds=kinds)
 
     layers = [convolutions(1), convolutions(4), nn.Flatten()]
     network = MultiTaskNetwork(None, layers, _linear_heads(4 * 4 * 4, outputs))
@@ -91,7 +92,8 @@ def mnist_network(
 
     def convolutions(n_channels: int, size: int) -> ModularLayer:
         components = [nn.Sequential(nn.Conv2d(n_channels, 4, size), nn.ReLU()) for _ in names]
-        return ModularLayer(components, allocate(n_components), names=names)
+        kinds = [f"conv{size}x{size}"] * n_components
+        return ModularLayer(components, allocate(n_components), names=names, kinds=kinds)
 
     layers = [
         convolutions(1, 5),
