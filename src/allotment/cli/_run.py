@@ -34,14 +34,8 @@ from ._terminal_table import print_table
 
 # Options of a sweep that stay as they began, and those that may be others when it is resumed.
 FIXED = (
-    "experiment",
-    "split",
-    "method",
-    "runs",
-    "first_seed",
-    "group_size",
-    "set",
-    "deterministic",
+    *("experiment", "split", "method", "runs", "first_seed"),
+    *("group_size", "set", "deterministic"),
 )
 FREE = ("device", "data_dir", "checkpoint_every", "rounds")
 

@@ -1,12 +1,10 @@
 """How the losses of tasks are weighed against each other: the interface."""
 
-from abc import ABC
-
 import torch
 from torch import Tensor
 
 
-class LossBalancing(ABC):
+class LossBalancing:
     """Weighs the losses of tasks, for ``R`` runs at once; losses are reported as they are.
 
     A step has ``K`` tasks: all of them where the schedule is joint, else one. A subclass writes
@@ -21,7 +19,10 @@ class LossBalancing(ABC):
         """Makes ready for a training; what it remembers begins anew."""
 
     def weights(self, losses: Tensor, tasks: Tensor) -> Tensor:
-        """Returns the weight of each loss, ``[R, K]``, given losses and tasks of that shape."""
+        """Returns the weight of each loss, ``[R, K]``, given losses and tasks of that shape.
+
+        Losses are already multiplied by their tasks' own weights.
+        """
         return torch.ones_like(losses)
 
     def combine(self, gradients: Tensor) -> Tensor:
