@@ -15,7 +15,7 @@ from allotment._engine import Trainer
 from allotment.allocation import GumbelMatrix
 from allotment.modules import MultiTaskNetwork, TaskNetwork
 from allotment.settings import LossBalancing, TrainingSettings
-from allotment.training import Run, TrainingState, train
+from allotment.training import Run, TrainingState, fit, train
 from tests.engine.test_trainer import assert_trained_plainly
 from tests.training.reference import an_optimizer, loss_of, plainly_trained, steps_of
 from tests.training.toy import (
@@ -254,3 +254,39 @@ def test_what_a_balancing_remembers_is_in_a_state(schedule: str) -> None:
 def test_a_balancing_is_one_of_ours() -> None:
     with raises(TypeError, match=r"`loss_balancing` should be LossBalancing or None\. Found a st"):
         TrainingSettings(loss_balancing="uncertainty")  # type: ignore[arg-type]
+
+
+class Replacing(LossBalancing):
+    """Remembers in a new tensor at each step, which a recorded step would not see."""
+
+    def start(self, n_runs: int, n_tasks: int, device: torch.device) -> None:
+        self.mean = torch.ones(n_runs, n_tasks, device=device)
+
+    def weights(self, losses: Tensor, tasks: Tensor) -> Tensor:
+        self.mean = 0.5 * self.mean + 0.5
+        return torch.ones_like(losses)
+
+    def state(self) -> dict[str, Tensor]:
+        return {"mean": self.mean}
+
+
+class Flat(LossBalancing):
+    def weights(self, losses: Tensor, tasks: Tensor) -> Tensor:
+        return torch.ones(7)
+
+
+@mark.parametrize(
+    ("balancing", "message"),
+    [
+        (Replacing(), "Found `mean` replaced"),
+        (Flat(), r"shape of the losses, \[1, 1\]. Found \[7\]"),
+    ],
+)
+@mark.parametrize("trace", [True, False])
+def test_a_balancing_that_breaks_its_promises_is_refused(
+    balancing: LossBalancing, message: str, trace: bool
+) -> None:
+    run = a_run()
+    settings = run.settings.changed(loss_balancing=balancing, trace=trace)
+    with raises(ValueError, match=message):
+        fit(run.model, run.tasks, settings)

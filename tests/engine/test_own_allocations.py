@@ -112,7 +112,7 @@ def test_runs_are_vmapped_and_traced_and_equal_plainly_written_loops(
 
 
 @mark.usefixtures("double")
-@mark.parametrize("trace", [True, False])
+@mark.parametrize("trace", [param(True, marks=mark.slow), False])
 @mark.parametrize("build", WAYS)
 def test_a_run_alone_ends_as_it_does_with_others(build: Build, trace: bool) -> None:
     (alone,) = runs_of(build, 1, trace=trace)
@@ -184,6 +184,7 @@ def test_a_router_has_the_rate_of_the_allocation_and_no_weight_decay(build: Buil
             assert torch.equal(step, steps[1][name])
 
 
+@mark.slow
 @mark.parametrize("build", WAYS)
 def test_going_on_from_a_state_ends_the_same_to_the_bit(build: Build) -> None:
     def runs() -> list[Run]:

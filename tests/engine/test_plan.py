@@ -99,6 +99,7 @@ def test_large_runs_go_on_streams_which_is_not_slower(monkeypatch: MonkeyPatch) 
     assert plan([plain(0)]).runs.value == "alone"
 
 
+@mark.slow
 def test_runs_are_large_by_the_operations_of_one(monkeypatch: MonkeyPatch) -> None:
     counted = [operations(replace(of_pictures(), seed=seed) for seed in range(n)) for n in (1, 2)]
     assert counted[1] == 2 * counted[0] > 0
@@ -163,6 +164,7 @@ def test_where_no_steps_are_left_none_is_recorded() -> None:
     assert (found.value, found.reason, found.is_slower) == ("eager", "no steps are left.", False)
 
 
+@mark.slow
 @mark.filterwarnings("ignore", "error:Training without")  # torch's compiler has words of its own
 def test_a_compiled_step_is_the_step_itself() -> None:
     runs = [plain(compile=True), plain(trace=False)]

@@ -98,6 +98,7 @@ def test_one_side_may_have_no_gradient(learns: int) -> None:
     assert_close(found, expected)
 
 
+@mark.slow
 def test_derivatives_of_derivatives() -> None:
     sides = (numbers(2, 2, CHANNELS, 4, 3), numbers(2, 3, CHANNELS, 3, 3))
     learnt = tuple(side.requires_grad_() for side in sides)

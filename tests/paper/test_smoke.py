@@ -3,14 +3,19 @@
 from pathlib import Path
 
 import numpy as np
-from pytest import MonkeyPatch, mark
+from pytest import MonkeyPatch, mark, param
 
 from allotment.experiments import Sweep, run_sweep
 from allotment.paper import EXPERIMENTS
 from allotment.records import read_run
 from tests.experiments.toy import make_small_data, toy
 
-EVERY = [(name, method.name) for name, e in EXPERIMENTS.items() for method in e.methods]
+# The rows of omniglot_tuned differ in settings alone, and its network takes long to build.
+EVERY = [
+    param(name, method.name, marks=[mark.slow] * (name == "omniglot_tuned" and place > 0))
+    for name, experiment in EXPERIMENTS.items()
+    for place, method in enumerate(experiment.methods)
+]
 
 
 @mark.parametrize(("name", "method"), EVERY)

@@ -4,7 +4,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from pytest import fixture
+from pytest import fixture, mark
 
 from allotment._schema import Floats
 from allotment.records import RunRecord, keep, read_kept
@@ -86,6 +86,7 @@ def test_clusters_take_the_place_of_equal_rows() -> None:
     assert sorted(int(line[2]) for line in table.rows) == [10, 10, 20]
 
 
+@mark.slow
 def test_every_page_and_figure_can_be_made(tmp_path: Path, found: list[RunRecord]) -> None:
     every = [*found, *(many_tasks(seed) for seed in range(2))]
     for text in (html_page(every, [SPEC]), markdown_results(every, [SPEC])):

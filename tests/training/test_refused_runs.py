@@ -17,7 +17,7 @@ def of_temperature(seed: int, start: float) -> Run:
     return a_run(seed, build=lambda: a_network(allocation))
 
 
-ALIKE = r"equal settings, but for `budget` and `budget_weight`\. Found 2 different ones\."
+ALIKE = r"equal settings, but for `budget` and `budget_weight`\. Found 2 different ones: `"
 
 
 @mark.parametrize(

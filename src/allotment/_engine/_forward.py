@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
+from .._checks import described
 from .._ops import on_streams
 from ..allocation import Allocation
 from ..modules import Noise, Pass
@@ -189,15 +190,37 @@ class GradientPass:
             gradients = _gradients_of(total.sum() / n_tasks, learnt)
         return losses.detach(), clipped_per_run(gradients, self._clip_norm)
 
+    def _balanced(self, losses: Tensor, tasks: Tensor) -> Tensor:
+        """Returns the weights of a loss balancing, ``[R, K]``, once they keep its promises."""
+        assert self._balancing is not None
+        before = self._balancing.state()
+        own = self._balancing.weights(losses, tasks.view(losses.shape))
+        if not isinstance(own, Tensor) or own.shape != losses.shape:
+            found = list(own.shape) if isinstance(own, Tensor) else described(own)
+            raise BalancingError(
+                "`weights` of a loss balancing should return a tensor of the shape of the losses, "
+                f"{list(losses.shape)}. Found {found}."
+            )
+        for name, tensor in self._balancing.state().items():
+            if before.get(name) is not tensor:
+                raise BalancingError(
+                    "`state` of a loss balancing should hold tensors that are changed in place, "
+                    f"since a recorded step sees no others. Found `{name}` replaced."
+                )
+        return own
+
     def _weighed(self, losses: Tensor, tasks: Tensor) -> Tensor:
         rows = (len(losses), -1)
         weighed = losses
         if self._weights is not None:
             weighed = weighed * self._weights.gather(1, tasks.view(rows)).view_as(losses)
         if self._balancing is not None:
-            own = self._balancing.weights(weighed.detach().view(rows), tasks.view(rows))
-            weighed = weighed * own.view_as(losses)
+            weighed = weighed * self._balanced(weighed.detach().view(rows), tasks).view_as(losses)
         return weighed
+
+
+class BalancingError(ValueError):
+    """A loss balancing that breaks a promise of its interface."""
 
 
 def _task_weights(runs: Sequence[Run], device: torch.device) -> Tensor | None:

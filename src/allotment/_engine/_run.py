@@ -1,7 +1,7 @@
 """What one run trains."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 
 from torch import nn
 
@@ -77,9 +77,12 @@ def check_alike(runs: Sequence[Run]) -> None:
     """Raises unless runs can go through one program: equal settings but for the budget."""
     if not runs:
         raise ValueError("`runs` should hold at least one run. Found none.")
-    common = {run.settings.in_common() for run in runs}
-    if len(common) != 1:
+    common = list(dict.fromkeys(run.settings.in_common() for run in runs))
+    if len(common) > 1:
+        a, b = common[:2]
+        name = next(f.name for f in fields(a) if getattr(a, f.name) != getattr(b, f.name))
         raise ValueError(
             "Runs that train together should have equal settings, but for `budget` and "
-            f"`budget_weight`. Found {len(common)} different ones."
+            f"`budget_weight`. Found {len(common)} different ones: `{name}` is "
+            f"{getattr(a, name)!r} in one and {getattr(b, name)!r} in another."
         )

@@ -14,7 +14,7 @@ from ..modules import HeadTable, Noise
 from ._augmentation import Augmenter
 from ._compact import compact, fill
 from ._dataset import device_dataset
-from ._forward import Batch, Forward, GradientPass
+from ._forward import BalancingError, Batch, Forward, GradientPass
 from ._losses import Losses
 from ._optimizer import step_taker
 from ._parameters import FlatParameters
@@ -147,6 +147,8 @@ class Trainer:
             try:
                 batch = self._batch(block, 0)
                 self._gradients = traced(self._gradients, self._learnt, batch, compiled=compiles)
+            except BalancingError:
+                raise
             except Exception as error:  # whatever a user's component raises while it is recorded
                 return Choice("eager", first_line(error), is_slower=True)
         if on_cpu and compiles:

@@ -70,7 +70,10 @@ class Allocation(nn.Module, ABC):
 
     @abstractmethod
     def probabilities(self, task: int | Tensor | None = None) -> Tensor:
-        """Returns the probability of each gate to be open, ``[T, C]``, or ``[C]`` for a task."""
+        """Returns the probability of each gate to be open, ``[T, C]``, or ``[C]`` for a task.
+
+        Where not binary: the shares.
+        """
 
     def auxiliary_loss(self, task: int | Tensor, loss: Tensor, weights: Tensor) -> Tensor | None:
         """Returns what the method adds to the loss of a training batch, or None for nothing.
@@ -80,7 +83,10 @@ class Allocation(nn.Module, ABC):
         return None
 
     def advance(self) -> None:
-        """Takes note that a training batch has passed."""
+        """Takes note that a training batch has passed.
+
+        What changes here is a buffer, never a Python number: a recorded step would not see it.
+        """
         if self.n_batches is not None:
             self.n_batches += 1
 

@@ -39,11 +39,12 @@ def read_run(folder: Path) -> RunRecord:
         )
 
 
-def read_runs(*roots: Path) -> list[RunRecord]:
+def read_runs(*roots: Path | str) -> list[RunRecord]:
     """Returns every completed run beneath the folders, each once, in name order."""
-    for root in roots:
-        _check_folder(root)
-    found = {path.resolve() for root in roots for path in root.rglob("summary.json")}
+    folders = [Path(root) for root in roots]
+    for folder in folders:
+        _check_folder(folder)
+    found = {path.resolve() for folder in folders for path in folder.rglob("summary.json")}
     return [read_run(path.parent) for path in sorted(found)]
 
 
