@@ -24,7 +24,8 @@ def modularize(
 ) -> MultiTaskModel:
     """Returns a network in which named parts of a model are modular layers; the model stays.
 
-    The components of a part are copies of it, and start from its weights.
+    The components of a part are copies of it, and start from its weights. What a learnt allocation
+    draws tells them apart; one without draws should start with weights that differ.
 
     >>> from torch import nn, randn
     >>> from allotment import modularize
