@@ -94,6 +94,7 @@ def test_augmentation_leaves_the_other_draws_as_they_were(
     assert_close(pictures[0], pictures[1], rtol=0, atol=1e-4)
 
 
+@mark.slow
 @mark.usefixtures("double")
 @mark.parametrize(
     "chosen",

@@ -76,6 +76,7 @@ def test_the_collector_is_left_as_it_was(was_on: bool) -> None:
         gc.enable()
 
 
+@mark.slow
 @mark.parametrize("make", [of_mixed, of_mixed_samples])
 @mark.parametrize("schedule", ["alternating", "joint"])
 def test_a_step_of_mixed_tasks_needs_no_value_from_the_device(

@@ -130,6 +130,7 @@ def test_adam_keeps_its_momentum_under_a_scheduler() -> None:
         outcomes_of([of_lines(0, lr_schedule=one_cycle_of_momentum)])
 
 
+@mark.slow
 @mark.parametrize(
     ("make", "optimizer"),
     [(warming_up, None), (one_cycle_of_momentum, momentum), ("cosine", momentum)],

@@ -148,6 +148,7 @@ def test_an_optimizer_is_given_rates_and_decay_by_group() -> None:
     assert sum(len(group) for group in found.values()) == len(list(run.network.parameters()))
 
 
+@mark.slow
 @mark.parametrize("optimizer", OPTIMIZERS)
 def test_going_on_from_a_state_ends_the_same_to_the_bit(optimizer: Any) -> None:
     def runs() -> list[Run]:

@@ -99,7 +99,7 @@ def runs_of(build: Build, n_runs: int, **changes: object) -> list[Run]:
 
 
 @mark.usefixtures("double")
-@mark.parametrize("schedule", ["alternating", "joint"])
+@mark.parametrize("schedule", ["alternating", param("joint", marks=mark.slow)])
 @mark.parametrize("build", WAYS)
 def test_runs_are_vmapped_and_traced_and_equal_plainly_written_loops(
     build: Build, schedule: str
@@ -111,6 +111,7 @@ def test_runs_are_vmapped_and_traced_and_equal_plainly_written_loops(
         assert_trained_plainly(run, outcome.weights, atol=1e-9)
 
 
+@mark.slow
 @mark.usefixtures("double")
 @mark.parametrize("trace", [param(True, marks=mark.slow), False])
 @mark.parametrize("build", WAYS)

@@ -26,6 +26,7 @@ def a_picture_run(precision: str, seed: int = 0) -> Run:
     return Run(picture_network(3, 2), pictures(3, 2), seed, settings)
 
 
+@mark.slow
 @mark.parametrize("precision", ["tf32", "bfloat16"])
 def test_on_a_cpu_every_precision_is_the_same_to_the_last_bit(precision: str) -> None:
     found, expected = (weights_of(a_picture_run(chosen)) for chosen in (precision, "off"))

@@ -149,7 +149,7 @@ def _all_are_large(monkeypatch: MonkeyPatch) -> None:
 @mark.usefixtures("double", "_all_are_large")
 @mark.parametrize("make", RUNS[:7])
 @mark.parametrize("schedule", ["alternating", "joint"])
-@mark.parametrize("trace", [True, False], ids=["traced", "eager"])
+@mark.parametrize("trace", [param(True, marks=mark.slow), False], ids=["traced", "eager"])
 def test_runs_on_streams_equal_plainly_written_loops(
     make: Callable[[], Run], schedule: str, trace: bool
 ) -> None:

@@ -60,6 +60,7 @@ def test_a_traced_step_equals_the_step_itself(n_runs: int) -> None:
 ROUNDING = 1e-5
 
 
+@mark.slow
 @mark.parametrize("schedule", ["alternating", "joint"])
 def test_a_traced_step_stays_with_the_step_itself_over_200_steps(schedule: str) -> None:
     n_batches = 200 if schedule == "alternating" else 400  # of two tasks

@@ -12,6 +12,7 @@ from tests.experiments.test_running import a_sweep, kill_after, quiet, records_i
 from tests.experiments.toy import toy
 
 
+@mark.slow
 @mark.parametrize("name", ["two_pairs", param("digits", marks=mark.slow)])
 @mark.parametrize("rounds", [20, 30, 60])  # where the checkpoint before the last is, the last, more
 def test_a_sweep_may_go_on_to_another_end(name: str, rounds: int, tmp_path: Path) -> None:

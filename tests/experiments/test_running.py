@@ -173,6 +173,7 @@ def damage(sweep: Sweep, *rounds: int) -> None:
         part.write_bytes(part.read_bytes()[:-1])
 
 
+@mark.slow
 @mark.parametrize(
     ("damaged", "said"),
     [
@@ -241,6 +242,7 @@ def test_other_settings_stop_the_sweep_before_anything_is_touched(tmp_path: Path
     assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")} == before
 
 
+@mark.slow
 def test_more_seeds_can_join_a_sweep_that_was_stopped(tmp_path: Path) -> None:
     sweep = a_sweep(tmp_path)
     with raises(KeyboardInterrupt):

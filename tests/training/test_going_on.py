@@ -43,6 +43,7 @@ def test_fitting_again_goes_on_with_the_annealing() -> None:
     assert network.state_dict()[COUNT] == 70
 
 
+@mark.slow
 @mark.usefixtures("double")
 @mark.parametrize("n_runs", [1, 2])
 @mark.parametrize("schedule", ["alternating", "joint"])

@@ -84,6 +84,7 @@ def test_losses_come_back_for_each_task(make: Callable[[], Run]) -> None:
     assert_allclose(entry.losses, means, rtol=0, atol=1e-9)  # in the order of the tasks
 
 
+@mark.slow
 @mark.parametrize("rounds", [1, 9, 11])
 def test_the_counter_counts_batches_and_the_optimizer_steps(rounds: int) -> None:
     run = jointly(of_classes(), rounds=rounds)

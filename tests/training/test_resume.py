@@ -162,6 +162,7 @@ def test_runs_that_are_computed_one_by_one_go_on_too(
     assert_same_news(list(going_on(made(of, seeds), state)), whole[2:])
 
 
+@mark.slow
 def test_a_training_may_stop_after_every_block() -> None:
     whole = list(going_on(made(of_classes, (0, 1))))
     state, told = None, []
@@ -222,6 +223,7 @@ def with_rounds(runs: Sequence[Run], rounds: int) -> list[Run]:
     return [replace(run, settings=run.settings.changed(rounds=rounds)) for run in runs]
 
 
+@mark.slow
 @mark.parametrize("of", [*KINDS, *ONE_BY_ONE])
 @mark.parametrize("done", [20, 30])  # at the end of a logging interval, and in the middle of one
 @mark.filterwarnings("ignore:Training one run at a time")

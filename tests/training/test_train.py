@@ -99,6 +99,7 @@ BATCH_NORM = param(
 )
 
 
+@mark.slow
 @mark.usefixtures("double")
 @mark.parametrize("make", [*RUNS, BATCH_NORM])
 def test_a_run_among_others_ends_like_the_lone_run_with_its_seed(

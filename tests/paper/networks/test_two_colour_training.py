@@ -43,6 +43,7 @@ def trained(images: Tensor, stem: nn.Module | None = None, **settings: Any) -> l
     return [*learnt.state_dict().values(), torch.from_numpy(result.test.losses)]
 
 
+@mark.slow
 @mark.parametrize("schedule", ["alternating", "joint"])
 def test_truth_values_train_as_ones_and_zeros(schedule: str, monkeypatch: MonkeyPatch) -> None:
     made: list[bool] = []  # whether in training
