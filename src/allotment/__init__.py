@@ -42,6 +42,7 @@ from .training import Progress as Progress
 from .training import Run as Run
 from .training import fit as fit
 from .training import plan as plan
+from .training import predict as predict
 from .training import train as train
 
 __version__ = "0.2.0.dev0"

@@ -54,14 +54,16 @@ class Evaluation:
 
     Attributes:
         split: "validation" or "test".
-        losses: Each task's mean loss, shape ``[T]``.
+        losses: Each task's mean loss, shape ``[T]``; NaN for a task without this split.
         accuracies: Each task's share of right answers, 0 to 1, ``[T]``; NaN for a regression, and
             None where all are.
+        metrics: By name, what each task's own metric is, ``[T]``; NaN for a task without it.
     """
 
     split: str
     losses: Floats
     accuracies: Floats | None
+    metrics: dict[str, Floats] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -114,7 +116,7 @@ class Outcome:
         best_round: Where the kept weights come from, if chosen on validation.
         matrix: Who uses what in evaluation, 0 or 1, shape ``[T, C]``.
         probabilities: Of each gate to be open, shape ``[T, C]``.
-        validation: Losses and accuracies on the validation splits, where all tasks have one.
+        validation: Losses and accuracies on the validation splits, where any task has one.
         test: The same on the test splits; they are looked at once, at the end.
         weights: The network's state dict, on the CPU.
     """

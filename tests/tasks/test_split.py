@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.testing import assert_close
 from torch.utils.data import Dataset, TensorDataset
 
-from allotment.tasks import Split, Task, preprocess
+from allotment.tasks import IndexedExamples, Split, Task, preprocess
 
 NAN, INFINITE = float("nan"), float("inf")
 
@@ -127,9 +127,9 @@ def test_numbers_are_finite(
     ],
 )
 def test_a_task_takes_tensors_arrays_and_data_sets(source: object) -> None:
-    split = Task("squares", train=source).split("train")
-    assert split is not None
-    x, y = split.examples()
+    held = Task("squares", train=source).held_out("train")
+    assert isinstance(held, Split | IndexedExamples)
+    x, y = held.fetch(torch.arange(len(held)))
     assert_close(x[-1], torch.tensor([2.0, 1.0]))
     assert y[-1] == 4
     assert (x[:, 0].square() == y).all()

@@ -172,8 +172,7 @@ def test_bytes_under_a_permutation_are_evaluated_as_they_are_trained() -> None:
 def test_without_the_split_there_is_no_evaluation() -> None:
     (outcome,) = outcomes_of([a_run(tasks=lines())])
     assert outcome.validation is None and outcome.test is None
-    first, second = classes(3, 3)
-    tasks = [first, replace(second, test=None)]
+    tasks = [replace(task, test=None) for task in classes(3, 3)]
     (outcome,) = outcomes_of([a_run(tasks=tasks, build=two_heads)])
     assert outcome.validation is not None and outcome.test is None
 

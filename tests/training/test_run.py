@@ -96,7 +96,7 @@ def test_heads_are_as_wide_as_their_tasks_need(
             False,
             raises(
                 ValueError,
-                match=r"with a validation split\. Found `evaluate_every = 10` and task 'classes 1'",
+                match=r"has a validation split\. Found `evaluate_every = 10` and none\.",
             ),
         ),
     ],
@@ -105,7 +105,8 @@ def test_validation_checks_need_a_validation_split(
     every: int | None, with_validation: bool, expectation: AbstractContextManager[object]
 ) -> None:
     first, second = classes(2, 2)
-    tasks = [first, second if with_validation else replace(second, validation=None)]
+    tasks = [replace(first, validation=None), second]
+    tasks = tasks if with_validation else [replace(task, validation=None) for task in tasks]
     with expectation:
         Run(a_network(SharedBottom(2, 2)), tasks, 0, SETTINGS.changed(evaluate_every=every))
 

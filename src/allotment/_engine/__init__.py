@@ -11,10 +11,14 @@ streams or one by one; a step eager, traced, or captured as a CUDA graph.
 
 from ._compact import compact as compact
 from ._compact import fill as fill
+from ._dataset import why_fetched as why_fetched
 from ._parameters import FlatParameters as FlatParameters
 from ._plan import ExecutionPlan as ExecutionPlan
 from ._precision import rounded as rounded
 from ._precision import widened as widened
 from ._run import Run as Run
 from ._run import check_alike as check_alike
+from ._streaming import as_inputs as as_inputs
+from ._streaming import as_targets as as_targets
+from ._streaming import on_device as on_device
 from ._trainer import Trainer as Trainer

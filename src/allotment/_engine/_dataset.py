@@ -6,7 +6,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from ..tasks import Split, Task, preprocess
+from ..tasks import GeneratedDataset, Split, Task, preprocess
 from ._losses import TargetSpec, target_spec
 
 
@@ -94,18 +94,25 @@ class DeviceDataset:
         return tuple(found)
 
 
+def why_fetched(tasks: Sequence[Task]) -> str:
+    """Returns why batches have to be fetched one by one, or nothing."""
+    for task in tasks:
+        if not isinstance(task.train, Split | GeneratedDataset):
+            return f"the examples of task {task.name!r} are no pair of arrays"
+    kinds = [_kind_of_inputs(task) for task in tasks]
+    for task, kind in zip(tasks, kinds, strict=True):
+        if kind != kinds[0]:
+            return (
+                f"tasks have different inputs: {kinds[0]} for {tasks[0].name!r} and {kind} for "
+                f"{task.name!r}"
+            )
+    return ""
+
+
 def device_dataset(
     tasks: Sequence[Task], device: torch.device, *, keep: Collection[torch.dtype] = ()
 ) -> DeviceDataset | None:
     """Returns the training examples on the device; None where every batch is drawn afresh."""
-    kinds = [_kind_of_inputs(task) for task in tasks]
-    for task, kind in zip(tasks, kinds, strict=True):
-        if kind != kinds[0]:
-            raise ValueError(
-                "The tasks of a network should have inputs of one shape, type and scale, all "
-                f"arrays or all generated. Found {kinds[0]} for task {tasks[0].name!r} and "
-                f"{kind} for task {task.name!r}."
-            )
     splits = [task.train for task in tasks if isinstance(task.train, Split)]
     return DeviceDataset(splits, device, keep=keep) if splits else None
 

@@ -20,6 +20,7 @@ from ._run import Run
 
 if TYPE_CHECKING:
     from ..modules import TaskNetwork
+    from ._streaming import StreamedLosses
 
 # From learnt tensors and a batch to each run's losses and charges.
 Strategy = Callable[[Sequence[Tensor], "Batch"], tuple[Tensor, Tensor]]
@@ -28,19 +29,37 @@ Strategy = Callable[[Sequence[Tensor], "Batch"], tuple[Tensor, Tensor]]
 class Batch(NamedTuple):
     """What one step of ``R`` runs is computed from; every tensor has the runs in front.
 
-    In a joint step the tasks come second, ``[R, T, ...]``.
+    In a joint step the tasks come second, ``[R, T, ...]``. Where batches are fetched one by one,
+    inputs, targets and the draws for examples are lists in place of tensors.
     """
 
     tasks: Tensor  # [R]
     inputs: Tensor  # [R, B, ...]
     targets: tuple[Tensor, ...]  # [R, B, ...] of every spec; the task's own counts
     noise: Noise  # [R, N], [R, B, D] and [R, B, N]
+    further: tuple[Any, ...] = ()  # the rest of a batch that is computed in pieces
 
     def part(self, index: int, task: int | Tensor) -> tuple[Any, ...]:
         """Returns the arguments of one run, or of one task in a run."""
         targets = tuple(part[index] for part in self.targets)
         noise = Noise(*(None if part is None else part[index] for part in self.noise))
         return task, self.inputs[index], targets, noise
+
+    def in_pieces(self, n: int) -> "Batch":
+        """Returns it as the first of ``n`` pieces, with the rest beside it."""
+        dim = self.tasks.ndim  # of the examples, behind runs and the tasks of a joint step
+
+        def cut(part: Tensor | None) -> Sequence[Any]:
+            return [None] * n if part is None else part.chunk(n, dim)
+
+        inputs = cut(self.inputs)
+        targets = zip(*map(cut, self.targets), strict=True)
+        dropout, examples = cut(self.noise.dropout), cut(self.noise.examples)
+        pieces = [
+            Batch(self.tasks, x, y, Noise(self.noise.gates, features, own))
+            for x, y, features, own in zip(inputs, targets, dropout, examples, strict=True)
+        ]
+        return pieces[0]._replace(further=tuple(pieces[1:]))
 
 
 def noise_dims(noise: Noise) -> Any:
@@ -51,7 +70,9 @@ def noise_dims(noise: Noise) -> Any:
 class LossModule(nn.Module):
     """A network and its loss as one module: its state has a prefix, and a pass ends in a number."""
 
-    def __init__(self, network: "TaskNetwork", losses: Losses, mixed_precision: str) -> None:
+    def __init__(
+        self, network: "TaskNetwork", losses: "Losses | StreamedLosses", mixed_precision: str
+    ) -> None:
         super().__init__()
         self.network = network
         self._losses = losses
@@ -85,7 +106,7 @@ class Forward:
     def __init__(
         self,
         parameters: FlatParameters,
-        losses: Losses,
+        losses: "Losses | StreamedLosses",
         penalties: PenaltySchedule,
         budget_scope: str,
         *,
@@ -179,16 +200,22 @@ class GradientPass:
         self, strategy: Strategy, learnt: Sequence[Tensor], batch: Batch
     ) -> tuple[Tensor, list[Tensor]]:
         """Returns each run's losses as they are, and the gradients to follow, ``[R, P]`` each."""
-        losses, charges = strategy(learnt, batch)  # [R], or [R, T] in a joint step
-        total = self._weighed(losses, batch.tasks) + charges
-        if self._balancing is not None and self._balancing.needs_gradients:
-            gradients = _combined(self._balancing.combine, total, learnt)
-        else:
-            # The runs share nothing, so the gradient of the sum holds each run's own gradient. A
-            # joint step follows the mean over its tasks.
-            n_tasks = losses[0].numel()
-            gradients = _gradients_of(total.sum() / n_tasks, learnt)
-        return losses.detach(), clipped_per_run(gradients, self._clip_norm)
+        found = []
+        for piece in (batch, *batch.further):
+            losses, charges = strategy(learnt, piece)  # [R], or [R, T] in a joint step
+            total = self._weighed(losses, piece.tasks) + charges
+            if self._balancing is not None and self._balancing.needs_gradients:
+                gradients = _combined(self._balancing.combine, total, learnt)
+            else:
+                # The runs share nothing, so the gradient of the sum holds each run's own gradient.
+                # A joint step follows the mean over its tasks.
+                n_tasks = losses[0].numel()
+                gradients = _gradients_of(total.sum() / n_tasks, learnt)
+            found.append([losses.detach(), *gradients])
+        if len(found) > 1:
+            found = [[torch.stack(parts).mean(dim=0) for parts in zip(*found, strict=True)]]
+        losses, *gradients = found[0]
+        return losses, clipped_per_run(gradients, self._clip_norm)
 
     def _balanced(self, losses: Tensor, tasks: Tensor) -> Tensor:
         """Returns the weights of a loss balancing, ``[R, K]``, once they keep its promises."""

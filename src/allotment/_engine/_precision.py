@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._pytree import tree_map
 
 
 @contextmanager
@@ -28,8 +29,13 @@ def arithmetic(mixed_precision: str) -> Iterator[None]:
 
 def rounded(x: Any, mixed_precision: str) -> Any:
     """Returns inputs in the type that products take."""
-    is_low = mixed_precision == "bfloat16"
-    return x.bfloat16() if is_low and isinstance(x, Tensor) and x.is_floating_point() else x
+    if mixed_precision != "bfloat16":
+        return x
+
+    def one(part: Any) -> Any:
+        return part.bfloat16() if isinstance(part, Tensor) and part.is_floating_point() else part
+
+    return tree_map(one, x)
 
 
 def widened(y: Tensor) -> Tensor:

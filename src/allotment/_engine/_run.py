@@ -1,6 +1,6 @@
 """What one run trains."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass, field, fields
 
 from torch import nn
@@ -39,11 +39,18 @@ class Run:
             )
         self._put_in_order()
         self._check_validation()
+        self._check_sampling()
 
     @property
     def network(self) -> TaskNetwork:
         """The model as a network."""
         return as_network(self.model, [task.name for task in self.tasks])
+
+    def shares(self) -> list[float] | None:
+        """Returns how often each task is drawn; None where a round has one batch of each."""
+        power = self.settings.sampling_power
+        shares = [task.sampling * (len(task.train) ** power if power else 1) for task in self.tasks]
+        return None if len(set(shares)) == 1 else [share / sum(shares) for share in shares]
 
     def _put_in_order(self) -> None:
         """Puts the tasks in the order of the network's."""
@@ -65,11 +72,23 @@ class Run:
 
     def _check_validation(self) -> None:
         every = self.settings.evaluate_every
-        lacking = [task.name for task in self.tasks if task.split("validation") is None]
-        if every is not None and lacking:
+        if every is not None and all(t.held_out("validation") is None for t in self.tasks):
             raise ValueError(
-                "`evaluate_every` should be given for tasks with a validation split. "
-                f"Found `evaluate_every = {every}` and task {lacking[0]!r}, which has none."
+                "`evaluate_every` should be given where some task has a validation split. "
+                f"Found `evaluate_every = {every}` and none."
+            )
+
+    def _check_sampling(self) -> None:
+        unsized = [task.name for task in self.tasks if not isinstance(task.train, Sized)]
+        if self.settings.sampling_power and unsized:
+            raise ValueError(
+                "`sampling_power` should be 0 where the number of a task's examples is not known. "
+                f"Found `sampling_power = {self.settings.sampling_power}` and task {unsized[0]!r}."
+            )
+        if self.settings.schedule == "joint" and self.shares() is not None:
+            raise ValueError(
+                "Tasks should be drawn alike in joint steps, which take a batch of each. "
+                f"Found shares of {[round(share, 3) for share in self.shares() or []]}."
             )
 
 

@@ -61,11 +61,12 @@ class BatchSampler:
         self._widths = {use: width for use, width in widths.items() if width}
         self._batch_size = runs[0].settings.batch_size
         self._n_tasks = len(runs[0].tasks)
+        self._orders = [TaskOrder(run) for run in runs]
         targets = [some_targets(task.train) for run in runs for task in run.tasks]
         self._specs = list(dict.fromkeys(map(target_spec, targets)))
         self._block: Block | None = None  # kept, since new memory costs as much as the draws
         self._rows: dict[int, Tensor] = {}  # rows in the dataset, by the identity of a split
-        self._epochs: dict[tuple[int, int], tuple[int, Tensor]] = {}  # by run and task
+        self._epochs: dict[tuple[int, int], Epochs] = {}  # by run and task
 
     def make(self, number: int) -> Block:
         """Returns block ``number`` of all runs; it is overwritten by the next one."""
@@ -95,56 +96,98 @@ class BatchSampler:
 
     def _fill(self, block: Block, r: int, number: int) -> None:
         """Writes one run's part of a block."""
-        run = self._runs[r]
-        chances = torch.rand(
-            ROUNDS_PER_BLOCK, self._n_tasks, generator=stream(run.seed, "rounds", number)
-        )
-        order = chances.argsort(dim=1)  # [K, T], each round's order of tasks
-        block.tasks[:, r] = order.flatten()
+        order = self._orders[r].block(number)
+        block.tasks[:, r] = order
         for use, noise in block.noise.items():
-            noise[:, r] = _uniform(noise[:, r], stream(run.seed, use, number))
-        # Where in the block each round takes up each task, [K, T].
-        steps = torch.arange(ROUNDS_PER_BLOCK).unsqueeze(1) * self._n_tasks + order.argsort(dim=1)
-        for task in range(self._n_tasks):
-            self._fill_task(block, r, task, number, steps[:, task])
+            noise[:, r] = uniform(noise[:, r], stream(self._runs[r].seed, use, number))
+        counts = order.bincount(minlength=self._n_tasks).tolist()
+        for task, steps in enumerate(order.argsort(stable=True).split(counts)):
+            if len(steps):
+                self._fill_task(block, r, task, number, steps)
 
     def _fill_task(self, block: Block, r: int, task: int, number: int, steps: Tensor) -> None:
         run = self._runs[r]
-        shape = (ROUNDS_PER_BLOCK, self._batch_size)
+        shape = (len(steps), self._batch_size)
         if self._dataset is not None:
             assert block.rows is not None and block.kinds is not None
-            block.rows[steps, r] = self._task_rows(r, task, number).view(shape)
+            first = self._orders[r].n_before(number)[task] * self._batch_size
+            found = self._task_rows(r, task, first, len(steps) * self._batch_size)
+            block.rows[steps, r] = found.view(shape)
             block.kinds[steps, r] = self._dataset.kind(run.tasks[task].train)
             return
         assert block.inputs is not None
         generator = stream(run.seed, f"samples/{task}", number)
-        x, y = _samples(run, task).draw(ROUNDS_PER_BLOCK * self._batch_size, generator)
+        x, y = _samples(run, task).draw(len(steps) * self._batch_size, generator)
         block.inputs[steps, r] = x.view(*shape, *x.shape[1:])
         spec = target_spec(y)
         targets = block.targets[self._specs.index(spec)]
         targets[steps, r] = y.to(spec.dtype).view(*shape, *spec.shape)
 
-    def _task_rows(self, r: int, task: int, number: int) -> Tensor:
-        """Returns the rows of a task's batches in this block: shuffled epochs end to end."""
+    def _task_rows(self, r: int, task: int, first: int, n: int) -> Tensor:
+        """Returns the rows of a task's next ``n`` examples, given how many came before."""
         assert self._dataset is not None
         split: Split = self._runs[r].tasks[task].train
         if id(split) not in self._rows:
             self._rows[id(split)] = self._dataset.rows(split)
         rows = self._rows[id(split)]
-        n, n_needed = len(rows), ROUNDS_PER_BLOCK * self._batch_size
-        epoch, offset = divmod(number * n_needed, n)
-        n_epochs = -(-(offset + n_needed) // n)
-        shuffled = torch.cat([self._epoch(r, task, epoch + i, n) for i in range(n_epochs)])
-        return rows[shuffled[offset : offset + n_needed]]
+        if (r, task) not in self._epochs:
+            self._epochs[r, task] = Epochs(self._runs[r].seed, task, len(rows))
+        return rows[self._epochs[r, task].positions(first, n)]
 
-    def _epoch(self, r: int, task: int, epoch: int, n: int) -> Tensor:
-        """Returns the order of examples in an epoch; the last one asked for is remembered."""
-        known, order = self._epochs.get((r, task), (-1, None))
-        if order is None or known != epoch:
-            generator = stream(self._runs[r].seed, f"examples/{task}", epoch)
-            order = torch.randperm(n, generator=generator, dtype=torch.int32)
-            self._epochs[r, task] = (epoch, order)
-        return order
+
+class TaskOrder:
+    """Which task each batch of a run is of."""
+
+    def __init__(self, run: Run) -> None:
+        self._seed = run.seed
+        self._n_tasks = len(run.tasks)
+        shares = run.shares()
+        self._shares = None if shares is None else torch.tensor(shares)
+        self._known = (0, torch.zeros(self._n_tasks, dtype=torch.int64))
+
+    def block(self, number: int) -> Tensor:
+        """Returns the tasks of a block's batches; a round has as many batches as there are tasks.
+
+        Each task once, in any order; or, where tasks are drawn unequally, each batch by itself.
+        """
+        generator = stream(self._seed, "rounds", number)
+        n_batches = ROUNDS_PER_BLOCK * self._n_tasks
+        if self._shares is not None:
+            return self._shares.multinomial(n_batches, replacement=True, generator=generator)
+        chances = torch.rand(ROUNDS_PER_BLOCK, self._n_tasks, generator=generator)
+        return chances.argsort(dim=1).flatten()
+
+    def n_before(self, number: int) -> list[int]:
+        """Returns how many batches each task had before a block."""
+        if self._shares is None:
+            return [number * ROUNDS_PER_BLOCK] * self._n_tasks
+        done, counts = self._known if self._known[0] <= number else (0, 0 * self._known[1])
+        for earlier in range(done, number):
+            counts = counts + self.block(earlier).bincount(minlength=self._n_tasks)
+        self._known = (number, counts)
+        return counts.tolist()
+
+
+class Epochs:
+    """The order of a task's examples: shuffled epochs end to end."""
+
+    def __init__(self, seed: int, task: int, n_examples: int) -> None:
+        self._seed, self._task, self._n = seed, task, n_examples
+        self._known: tuple[int, Tensor] | None = None  # the last epoch that was asked for
+
+    def positions(self, first: int, n: int) -> Tensor:
+        """Returns which examples come next, ``n`` of them, after ``first`` others."""
+        epoch, offset = divmod(first, self._n)
+        n_epochs = -(-(offset + n) // self._n)
+        shuffled = torch.cat([self._epoch(epoch + i) for i in range(n_epochs)])
+        return shuffled[offset : offset + n]
+
+    def _epoch(self, epoch: int) -> Tensor:
+        if self._known is None or self._known[0] != epoch:
+            generator = stream(self._seed, f"examples/{self._task}", epoch)
+            order = torch.randperm(self._n, generator=generator, dtype=torch.int32)
+            self._known = (epoch, order)
+        return self._known[1]
 
 
 def _samples(run: Run, task: int) -> GeneratedDataset:
@@ -153,7 +196,7 @@ def _samples(run: Run, task: int) -> GeneratedDataset:
     return source
 
 
-def _uniform(like: Tensor, generator: torch.Generator) -> Tensor:
+def uniform(like: Tensor, generator: torch.Generator) -> Tensor:
     """Returns numbers uniform on (0, 1), in the shape of another tensor."""
     noise = torch.rand(like.shape, generator=generator)
     return noise.clamp_min_(torch.finfo(noise.dtype).tiny)

@@ -13,7 +13,7 @@ from .._streams import torch_stream
 from ..modules import HeadTable, Noise
 from ._augmentation import Augmenter
 from ._compact import compact, fill
-from ._dataset import device_dataset
+from ._dataset import device_dataset, why_fetched
 from ._forward import BalancingError, Batch, Forward, GradientPass
 from ._losses import Losses
 from ._optimizer import step_taker
@@ -33,6 +33,7 @@ from ._recording import Gradients, GraphSteps, fastest_convolutions, traced
 from ._run import Run
 from ._run_by_run import RunByRun
 from ._sampler import BatchSampler, Block
+from ._streaming import StreamedBatches, StreamedLosses
 from ._threads import one_thread
 from ._updates import EMA, AllocationUpdates
 from ._vmapped import Vmapped
@@ -72,7 +73,6 @@ class Trainer:
         network = self.parameters.network
         self._augmenter = Augmenter(self.settings.augmentation)
         tasks = [task for run in runs for task in run.tasks]
-        self._dataset = device_dataset(tasks, self.device, keep=network.accepted_dtypes)
         heads = network.heads
         n_features = heads.weight.shape[-1] if isinstance(heads, HeadTable) else 0
         allocations = [layer.allocation for layer in network.modular_layers]
@@ -82,6 +82,19 @@ class Trainer:
             "dropout": n_features if network.dropout else 0,
             "augmentation": self._augmenter.n_draws,
         }
+        self._why_fetched = why_fetched(tasks)
+        if self._why_fetched:
+            if self._augmenter.n_draws:
+                raise ValueError(
+                    "`augmentation` should be left out where batches are fetched one by one, since "
+                    f"{self._why_fetched}; a dataset augments by itself. Found it set."
+                )
+            is_joint = self.settings.schedule == "joint"
+            self._sampler: StreamedBatches | BatchSampler = StreamedBatches(
+                runs, widths, self.device, is_joint
+            )
+            return
+        self._dataset = device_dataset(tasks, self.device, keep=network.accepted_dtypes)
         self._sampler = BatchSampler(runs, self._dataset, widths)
 
     def _prepare(self, runs: Sequence[Run], n_batches: int, is_over: bool) -> ExecutionPlan:
@@ -89,12 +102,17 @@ class Trainer:
         chosen, parameters = self.settings, self.parameters
         penalties = [run.settings.penalties for run in runs]
         sizes = parameters.network.layer_sizes
-        block = self._drawn[1].to(self.device)
+        block = self._drawn[1]
+        block = block if self._why_fetched else block.to(self.device)
+
+        tasks = [run.tasks for run in runs]
 
         def forward(shares_streams: bool) -> Forward:
             return Forward(
                 parameters,
-                Losses([run.tasks for run in runs], parameters.network, self.device),
+                StreamedLosses(tasks, self._why_fetched)
+                if self._why_fetched
+                else Losses(tasks, parameters.network, self.device),
                 PenaltySchedule(penalties, sizes, n_batches),
                 chosen.penalties.budget_scope,
                 is_joint=chosen.schedule == "joint",
@@ -184,7 +202,7 @@ class Trainer:
                 losses = self._graph(block, n_steps)
                 self._drawn = (number + 1, self._sampler.make(number + 1))  # while the device works
             else:
-                here = block.to(self.device)
+                here = block if self._why_fetched else block.to(self.device)
                 with self.parameters.arithmetic(), self._threads():
                     taken = []
                     for index in range(n_steps):
@@ -208,6 +226,8 @@ class Trainer:
 
     def _batch(self, block: Block, index: int | Tensor) -> Batch:
         """Returns a step's part of a block; in a joint step ``[R, T, ...]`` each."""
+        if isinstance(self._sampler, StreamedBatches):
+            return self._sampler.batch(block, int(index))
         here = _Entry(index, self.parameters.n_runs, self._tasks_per_step)
         if self._dataset is None:
             assert block.inputs is not None
@@ -218,12 +238,14 @@ class Trainer:
         noise = {use: here.of(part) for use, part in block.noise.items()}
         if "augmentation" in noise:
             x = self._augmenter(x, noise.pop("augmentation"))
-        return Batch(
+        whole = Batch(
             here.by_run(here.of(block.tasks)),
             here.by_run(x),
             tuple(map(here.by_run, y)),
             Noise(**{use: here.by_run(part) for use, part in noise.items()}),
         )
+        n_pieces = self.settings.execution.accumulate
+        return whole if n_pieces == 1 else whole.in_pieces(n_pieces)
 
     def averaged(self) -> AbstractContextManager[None]:
         """Puts the averaged weights, where there are any, in their place for a while."""
@@ -240,7 +262,8 @@ class Trainer:
         now = compact("now", self.parameters.changing(), self.parameters)
         ema = self._ema.state() if self._ema is not None else {}
         remembered = compact("balancing", self._balancing_state(), self.parameters)
-        return {"steps": steps, **now, **self._steps.state(), **ema, **remembered}
+        streams = self._sampler.state() if isinstance(self._sampler, StreamedBatches) else {}
+        return {"steps": steps, **now, **self._steps.state(), **ema, **remembered, **streams}
 
     @torch.no_grad()
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -251,6 +274,8 @@ class Trainer:
         if self._ema is not None:
             self._ema.load(tensors)
         fill("balancing", self._balancing_state(), tensors, self.parameters)
+        if isinstance(self._sampler, StreamedBatches):
+            self._sampler.load(tensors)
 
     def _balancing_state(self) -> dict[str, Tensor]:
         balancing = self.settings.loss_balancing

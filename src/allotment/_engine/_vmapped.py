@@ -22,5 +22,5 @@ class Vmapped:
         keep_for_capture(state.values())
         in_dims = (0, 0, 0, 0, noise_dims(batch.noise), 0)
         batched = vmap(self._forward.of_run, in_dims=in_dims, randomness="different")
-        found: tuple[Tensor, Tensor] = batched(state, *batch, self._budgets)
+        found: tuple[Tensor, Tensor] = batched(state, *batch[:4], self._budgets)
         return found

@@ -27,9 +27,8 @@ from ..experiments import (
 )
 from ..paper import EXPERIMENTS, experiment_named
 from ..records import read_options, read_run
-from ..training import plan
+from ..training import asked_by_signals, plan
 from ._display import Display, said_of, say
-from ._signals import STATUS, asked_by_signals
 from ._terminal_table import print_table
 
 # Options of a sweep that stay as they began, and those that may be others when it is resumed.
@@ -37,6 +36,7 @@ FIXED = (
     *("experiment", "split", "method", "runs", "first_seed"),
     *("group_size", "set", "deterministic"),
 )
+STATUS = {"SIGINT": 130, "SIGTERM": 143}  # of a process that a signal stopped, as shells count
 FREE = ("device", "data_dir", "checkpoint_every", "rounds")
 
 
@@ -61,7 +61,7 @@ def run(options: Namespace) -> int:
     if options.plan:
         return _print_plans(console, sweep)
     try:
-        with asked_by_signals(stop), Display(console) as display:
+        with asked_by_signals(stop.ask), Display(console) as display:
             folders = run_sweep(sweep, display, say=display.say, stop=stop)
     except Stopped as stopped:
         return _say_stopped(console, sweep, str(stopped))

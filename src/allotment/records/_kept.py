@@ -206,10 +206,12 @@ def _short(evaluation: Evaluation | None, digits: int = _DIGITS) -> dict[str, An
     if evaluation is None:
         return None
     accuracies = evaluation.accuracies
+    metrics = {name: _rounded(values, digits) for name, values in evaluation.metrics.items()}
     return {
         "split": evaluation.split,
         "losses": _rounded(evaluation.losses, digits),
         "accuracies": None if accuracies is None else _rounded(accuracies, digits),
+        **({"metrics": metrics} if metrics else {}),
     }
 
 

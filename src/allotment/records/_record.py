@@ -92,6 +92,7 @@ def evaluation_from(value: dict[str, Any] | None) -> Evaluation | None:
         split=value["split"],
         losses=floats(value["losses"]),
         accuracies=None if accuracies is None else floats(accuracies),
+        metrics={name: floats(values) for name, values in value.get("metrics", {}).items()},
     )
 
 

@@ -138,14 +138,19 @@ class Execution:
         mixed_precision: On a GPU: "off"; "tf32", shorter products; "bfloat16", 16 bits.
         trace: Record the step once and replay it; Python in a component runs once then.
         compile: Fuse the recorded operations: faster after a minute of warm-up.
+        accumulate: Compute a batch in so many pieces, one after another, which takes less memory;
+            where batches are fetched, take so many for a step. Gradients are averaged. It is one
+            batch for annealing and all else, and its pieces share their gates' draws.
     """
 
     mixed_precision: str = "off"
     trace: bool = True
     compile: bool = False
+    accumulate: int = 1
 
     def __post_init__(self) -> None:
         check_field_types(self)
+        check_at_least("accumulate", self.accumulate, 1)
         check_choice("mixed_precision", self.mixed_precision, PRECISIONS)
 
 

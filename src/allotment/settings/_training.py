@@ -31,8 +31,13 @@ class TrainingSettings:
         batch_size: Examples in a batch.
         schedule: "alternating": an optimizer step for each task; "joint": one for a batch of every
             task.
+        sampling_power: A task is drawn as often as its number of examples to this power says, times
+            its own `sampling`. 0: all alike; 1: in proportion; between, what is large counts less.
         evaluate_every: Rounds between validation checks, a multiple of 10; None: only at the end.
-        keep_best: With `evaluate_every`: keep the weights that did best on validation.
+        keep_best: With `evaluate_every`: keep the weights that did best on validation: by accuracy,
+            or by loss where not all tasks classify; or by a metric's name, such as "auc", or
+            "-mae" for the smallest.
+        patience: With `evaluate_every`: end after so many checks without a better one.
         loss_balancing: How the losses of tasks are weighed against each other; None: as they are.
         optimization: How parameters change.
         penalties: What is charged for gates.
@@ -43,8 +48,10 @@ class TrainingSettings:
     rounds: int = 1_000
     batch_size: int = 64
     schedule: str = "alternating"
+    sampling_power: float = 0.0
     evaluate_every: int | None = None
-    keep_best: bool = True
+    keep_best: bool | str = True
+    patience: int | None = None
     loss_balancing: LossBalancing | None = None
     optimization: Optimization = Optimization()
     penalties: Penalties = Penalties()
@@ -60,6 +67,11 @@ class TrainingSettings:
                 raise TypeError(f"`{name}` should be {wanted}. Found {found}.")
         check_at_least("rounds", self.rounds, 1)
         check_at_least("batch_size", self.batch_size, 1)
+        if self.batch_size % self.execution.accumulate:
+            raise ValueError(
+                "`batch_size` should be a multiple of `accumulate`. "
+                f"Found {self.batch_size} and {self.execution.accumulate}."
+            )
         check_choice("schedule", self.schedule, ["alternating", "joint"])
         if self.evaluate_every is not None:
             check_at_least("evaluate_every", self.evaluate_every, 1)
@@ -67,6 +79,14 @@ class TrainingSettings:
                 raise ValueError(
                     f"`evaluate_every` should be a multiple of {ROUNDS_PER_BLOCK}. "
                     f"Found `evaluate_every = {self.evaluate_every}`."
+                )
+        check_at_least("sampling_power", self.sampling_power, 0.0)
+        if self.patience is not None:
+            check_at_least("patience", self.patience, 1)
+            if self.evaluate_every is None or not self.keep_best:
+                raise ValueError(
+                    "`patience` should come with `evaluate_every` and `keep_best`. Found "
+                    f"`evaluate_every = {self.evaluate_every}`, `keep_best = {self.keep_best}`."
                 )
         needs_joint = self.loss_balancing is not None and self.loss_balancing.needs_gradients
         if needs_joint and self.schedule != "joint":

@@ -10,7 +10,11 @@
 from ._split import GeneratedDataset as GeneratedDataset
 from ._split import Split as Split
 from ._split import preprocess as preprocess
+from ._stream import IndexedExamples as IndexedExamples
+from ._stream import Stream as Stream
+from ._task import HeldOut as HeldOut
 from ._task import Loss as Loss
+from ._task import Metric as Metric
 from ._task import Task as Task
 from ._task import check_names as check_names
 from ._task import mean_squared_error as mean_squared_error

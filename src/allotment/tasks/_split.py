@@ -46,6 +46,11 @@ class Split:
     def __len__(self) -> int:
         return len(self.inputs) if self.rows is None else len(self.rows)
 
+    def fetch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Returns the examples at these of its positions, as a network is given them."""
+        own = rows if self.rows is None else self.rows[rows]
+        return preprocess(self.inputs[own], self.permutation, self.scale), self.targets[own]
+
     def examples(self) -> tuple[Tensor, Tensor]:
         """Returns this split's inputs, as a network is given them, and targets."""
         rows = slice(None) if self.rows is None else self.rows
@@ -78,7 +83,9 @@ def preprocess(
     return x if permutation is None else x.flatten(1)[:, permutation].view(x.shape)
 
 
-_FORMS = "Examples should be a pair of arrays, inputs and targets, or a dataset of such pairs."
+_FORMS = (
+    "Examples should be a pair of arrays, inputs and targets, a dataset of such pairs, or a loader."
+)
 
 
 class GeneratedDataset(ABC):

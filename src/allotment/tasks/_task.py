@@ -1,37 +1,48 @@
 """One thing to learn."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._checks import check_positive
-from ._split import GeneratedDataset, Split, as_split
+from .._checks import check_positive, described
+from ._split import GeneratedDataset, Split
+from ._stream import ArrayExamples, IndexedExamples, Stream, as_source
 
 Loss = Callable[[Tensor, Tensor], Tensor]
+# From the outputs and targets of a whole split to a number, or a metric of torchmetrics.
+Metric = Callable[[Tensor, Tensor], Any]
+HeldOut = Split | IndexedExamples | Stream
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
     """A named task with its examples.
 
-    ``train``, ``validation`` and ``test`` are splits, pairs of tensors or arrays, or map-style
-    datasets; ``train`` may be `GeneratedDataset` too.
+    ``train``, ``validation`` and ``test`` are pairs of tensors or arrays, of which inputs may be a
+    dict or a tuple of arrays; map-style datasets; or whatever gives batches: a `DataLoader`, an
+    iterable, a function that returns an iterator. ``train`` may be a `GeneratedDataset` too.
+    Arrays lie on the device as a whole; all else is fetched batch by batch.
 
     Attributes:
         name: Different from the other tasks' names.
         train: Examples to learn from.
         validation: Examples to choose the best weights on, if any.
         test: Examples that are looked at once, at the end, if any.
-        n_outputs: Numbers the network gives; 0: the largest label + 1, or the targets' width.
+        n_outputs: Numbers the network gives; 0: the largest label + 1, or the targets' width, where
+            the examples are arrays.
         loss: From outputs and targets to the mean over a batch; None: cross-entropy for integer
             targets (a classification), the mean squared error for others (a regression). With
             another loss it is no classification, whatever its targets.
         family: The group the task is known to belong to, for analysis alone.
         weight: What its loss is multiplied by in training; losses are reported without it.
+        sampling: How often it is drawn beside the others; where all are alike, a round has one
+            batch of each. See `sampling_power` of the settings.
+        metrics: By name, functions of the outputs and targets of a whole split, or metrics of
+            torchmetrics; for validation and test.
     """
 
     name: str
@@ -42,22 +53,27 @@ class Task:
     loss: Loss | None = None
     family: str = ""
     weight: float = 1.0
+    sampling: float = 1.0
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         sizes = [
             f"{len(split):,} {name} examples"
             for name in ("train", "validation", "test")
-            if isinstance(split := getattr(self, name), Split)
+            if isinstance(split := getattr(self, name), Split | IndexedExamples)
         ]
         if isinstance(self.train, GeneratedDataset):
             sizes.insert(0, "generated examples")
-        outputs = f"{self.n_outputs} output{'s' * (self.n_outputs != 1)}"
-        return f"Task({self.name!r}: {', '.join([*sizes, outputs])})"
+        if isinstance(self.train, Stream):
+            sizes.insert(0, "batches that stream")
+        if self.n_outputs:
+            sizes.append(f"{self.n_outputs} output{'s' * (self.n_outputs != 1)}")
+        return f"Task({self.name!r}: {', '.join(sizes)})"
 
     def __post_init__(self) -> None:
         for part in ("train", "validation", "test"):
             value = getattr(self, part)
-            if isinstance(value, Split) or (value is None and part != "train"):
+            if value is None and part != "train":
                 continue
             if isinstance(value, GeneratedDataset):
                 if part == "train":
@@ -66,10 +82,17 @@ class Task:
                     f"Task {self.name!r}: `{part}` should be fixed. Found GeneratedDataset."
                 )
             try:
-                object.__setattr__(self, part, as_split(value))
+                object.__setattr__(self, part, as_source(value))
             except ValueError as error:
                 raise ValueError(f"Task {self.name!r}, {part}: {error}") from error
         check_positive("weight", self.weight)
+        check_positive("sampling", self.sampling)
+        for name, metric in self.metrics.items():
+            if not callable(metric):
+                raise TypeError(
+                    f"Task {self.name!r}: `metrics` should be functions of outputs and targets. "
+                    f"Found {described(metric)} for {name!r}."
+                )
         if self.n_outputs == 0:
             object.__setattr__(self, "n_outputs", self._natural_n_outputs())
 
@@ -87,19 +110,30 @@ class Task:
 
     @property
     def _has_integers(self) -> bool:
-        return isinstance(self.train, Split) and not self.train.targets.is_floating_point()
+        if isinstance(self.train, GeneratedDataset):
+            return False
+        targets = self.train.targets if isinstance(self.train, Split) else self.train.first()[1]
+        return isinstance(targets, Tensor) and not targets.is_floating_point()
 
     def split(self, name: str) -> Split | None:
-        """Returns the split of this name, if the task has it."""
+        """Returns the arrays of a split, where it has this split and they are arrays."""
         value = getattr(self, name)
         return value if isinstance(value, Split) else None
 
+    def held_out(self, name: str) -> HeldOut | None:
+        """Returns where the examples of a split come from, if the task has it."""
+        value: HeldOut | None = getattr(self, name)
+        return value
+
     def _natural_n_outputs(self) -> int:
-        if not isinstance(self.train, Split):
+        if isinstance(self.train, GeneratedDataset):
             return 1
+        if not isinstance(self.train, Split | ArrayExamples):
+            return 0  # not known before all labels are seen
         targets = self.train.targets
         if self.is_classification or (self._has_integers and targets.ndim == 1):
-            own = targets if self.train.rows is None else targets[self.train.rows]
+            rows = self.train.rows if isinstance(self.train, Split) else None
+            own = targets if rows is None else targets[rows]
             return int(own.max()) + 1
         return 1 if targets.ndim == 1 else targets.shape[1]
 

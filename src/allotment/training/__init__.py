@@ -20,8 +20,10 @@ from .._engine import ExecutionPlan as ExecutionPlan
 from .._engine import Run as Run
 from .._schema import Outcome as Outcome
 from .._schema import TrainingState as TrainingState
-from ._fit import FitResult as FitResult
 from ._fit import fit as fit
+from ._fit import predict as predict
+from ._result import FitResult as FitResult
+from ._signals import asked_by_signals as asked_by_signals
 from ._train import Progress as Progress
 from ._train import plan as plan
 from ._train import train as train

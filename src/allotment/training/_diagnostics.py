@@ -1,23 +1,27 @@
 """Two examples sent through a network part by part, to say which part does not take them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import deepcopy
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from .._checks import described, first_line
-from .._engine import Run
+from .._engine import Run, as_inputs, as_targets, why_fetched
 from .._streams import torch_stream
 from ..modules import ModularLayer, MultiTaskNetwork, TaskNetwork
-from ..tasks import GeneratedDataset, Split, preprocess
+from ..tasks import GeneratedDataset, HeldOut, Split, preprocess
 
 
-def two_examples(source: Split | GeneratedDataset) -> tuple[Tensor, Tensor]:
-    """Returns two inputs, as a network sees them, and their targets."""
+def two_examples(source: HeldOut | GeneratedDataset) -> tuple[Any, Any]:
+    """Returns two inputs or a batch of them, as a network sees them, and their targets."""
     if isinstance(source, GeneratedDataset):
         return source.draw(2, torch.Generator())
+    if not isinstance(source, Split):
+        x, y = source.first()
+        return as_inputs(x), as_targets(y)
     rows = torch.arange(len(source.inputs)) if source.rows is None else source.rows
     rows = rows[torch.arange(2) % len(rows)]
     y = source.targets[rows]
@@ -62,7 +66,19 @@ def explain(run: Run) -> None:
 
     To be called when a pass has failed, since its own error seldom says where.
     """
-    outputs = outputs_of(run.network, two_examples(run.tasks[0].train)[0], run.seed)
+    if why_fetched(run.tasks):  # each task has inputs of its own
+        network = deepcopy(run.network).cpu().eval()
+        with torch_stream(run.seed, "trial"), torch.no_grad():
+            outputs = [
+                _through(
+                    partial(network, task=index),
+                    f"the network, for task {task.name!r},",
+                    two_examples(task.train)[0],
+                )
+                for index, task in enumerate(run.tasks)
+            ]
+    else:
+        outputs = outputs_of(run.network, two_examples(run.tasks[0].train)[0], run.seed)
     for task, y in zip(run.tasks, outputs, strict=True):
         targets = two_examples(task.train)[1]
         try:
@@ -89,13 +105,21 @@ def is_told(error: Exception) -> bool:
     return isinstance(error, ValueError) and place.startswith("allotment.")
 
 
-def in_words(x: Tensor) -> str:
+def in_words(x: Any) -> str:
     """Returns shape and type in words; the number of examples is `B`."""
+    if not isinstance(x, Tensor):
+        named = x.items() if isinstance(x, Mapping) else enumerate(x) if _is_many(x) else ()
+        parts = [f"{name!r} {in_words(part)}" for name, part in named]
+        return f"with {', '.join(parts)}" if parts else f"that is {described(x)}"
     sizes = ", ".join(["B", *map(str, x.shape[1:])])
     return f"of shape [{sizes}] ({str(x.dtype).removeprefix('torch.')})"
 
 
-def _through(module: Callable[[Tensor], Tensor], name: str, x: Tensor) -> Tensor:
+def _is_many(value: Any) -> bool:
+    return isinstance(value, tuple | list)
+
+
+def _through(module: Callable[[Any], Tensor], name: str, x: Any) -> Tensor:
     try:
         y: Tensor = module(x)
     except Exception as error:  # whatever a user's module raises

@@ -1,90 +1,183 @@
 """How well runs do on held-out examples, with the gates of evaluation."""
 
 from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from .._engine import FlatParameters, Run, rounded, widened
-from .._schema import Evaluation
+from .._engine import FlatParameters, Run, as_inputs, as_targets, on_device, rounded, widened
+from .._schema import Evaluation, Floats
 from .._streams import torch_stream
-from ..tasks import Split, Task, preprocess
+from ..tasks import HeldOut, Metric, Split, Stream, Task, preprocess
 
 EXAMPLES_AT_ONCE = {"cpu": 2_048, "cuda": 32_768}  # over all runs
 # Whether batches are filled up, to have few lengths: the libraries of a GPU prepare for each.
 FILLED_UP = {"cpu": False, "cuda": True}
+NOT_KNOWN = -100  # a label that torch's cross-entropy leaves out
+
+
+class Column(NamedTuple):
+    """What ``R`` runs reach on one task, ``[R]`` each; NaN where there is no such number."""
+
+    losses: Floats
+    accuracies: Floats
+    metrics: dict[str, Floats]
 
 
 @torch.no_grad()
 def evaluate(
     runs: Sequence[Run], parameters: FlatParameters, split: str, is_vmapped: bool
 ) -> list[Evaluation] | None:
-    """Returns each run's evaluation, or None where some task lacks the split."""
-    if any(task.split(split) is None for run in runs for task in run.tasks):
+    """Returns each run's evaluation; None where no task has the split."""
+    if all(task.held_out(split) is None for run in runs for task in run.tasks):
         return None
     draws = torch_stream(runs[0].seed, f"evaluation/{split}", int(parameters.n_batches))
     with draws, parameters.arithmetic():
-        return _evaluations(runs, parameters, split, is_vmapped)
-
-
-def _evaluations(
-    runs: Sequence[Run], parameters: FlatParameters, split: str, is_vmapped: bool
-) -> list[Evaluation]:
-    parameters.network.eval()
-    shared = is_vmapped and all(run.tasks is runs[0].tasks for run in runs)
-    state = parameters.state()
-    columns = []  # one for each task, [2, R]: mean loss, accuracy
-    for t in range(len(runs[0].tasks)):
-        if shared:
-            columns.append(_scores(parameters, state, t, runs[0].tasks[t], split, is_vmapped=True))
-            continue
-        rows = [{name: value[r] for name, value in state.items()} for r in range(len(runs))]
-        scores = [
-            _scores(parameters, row, t, run.tasks[t], split, is_vmapped=False)
-            for row, run in zip(rows, runs, strict=True)
-        ]
-        columns.append(torch.cat(scores, dim=1))
-    parameters.network.train()
-    losses, accuracies = torch.stack(columns, dim=2).cpu().double().numpy()  # [R, T] each
+        parameters.network.eval()
+        columns = _columns(runs, parameters, split, is_vmapped)
+        parameters.network.train()
+    losses = np.stack([column.losses for column in columns], axis=1)  # [R, T]
+    accuracies = np.stack([column.accuracies for column in columns], axis=1)
     classifies = any(task.is_classification for task in runs[0].tasks)
+    nothing = np.full(len(runs), np.nan)
+    names = dict.fromkeys(name for column in columns for name in column.metrics)
+    metrics = {
+        name: np.stack([column.metrics.get(name, nothing) for column in columns], axis=1)
+        for name in names
+    }
     return [
-        Evaluation(split=split, losses=losses[r], accuracies=accuracies[r] if classifies else None)
+        Evaluation(
+            split=split,
+            losses=losses[r],
+            accuracies=accuracies[r] if classifies else None,
+            metrics={name: values[r] for name, values in metrics.items()},
+        )
         for r in range(len(runs))
     ]
 
 
-def _scores(
+def _columns(
+    runs: Sequence[Run], parameters: FlatParameters, split: str, is_vmapped: bool
+) -> list[Column]:
+    """Returns what runs reach on each task."""
+    state = parameters.state()
+    rows = [{name: value[r] for name, value in state.items()} for r in range(len(runs))]
+    columns = []
+    for t in range(len(runs[0].tasks)):
+        if is_vmapped and all(run.tasks[t] is runs[0].tasks[t] for run in runs):
+            columns.append(_column(parameters, state, t, runs[0].tasks[t], split, len(runs)))
+            continue
+        own = [
+            _column(parameters, row, t, run.tasks[t], split, None)
+            for row, run in zip(rows, runs, strict=True)
+        ]
+        columns.append(
+            Column(
+                np.concatenate([column.losses for column in own]),
+                np.concatenate([column.accuracies for column in own]),
+                {
+                    name: np.concatenate([column.metrics[name] for column in own])
+                    for name in own[0].metrics
+                },
+            )
+        )
+    return columns
+
+
+def _column(
     parameters: FlatParameters,
     state: dict[str, Tensor],
     index: int,
     task: Task,
     split: str,
-    is_vmapped: bool,
-) -> Tensor:
-    """Returns mean loss and accuracy, NaN in a regression, of one task, ``[2, R]``."""
-    examples = task.split(split)
-    assert examples is not None
-    total = torch.zeros(2, parameters.n_runs if is_vmapped else 1, device=parameters.device)
+    n_runs: int | None,
+) -> Column:
+    """Returns what one run, or with ``n_runs`` as many that are vmapped, reach on one task."""
+    examples = task.held_out(split)
+    if examples is None:
+        nothing = np.full(n_runs or 1, np.nan)
+        return Column(nothing, nothing, {})
+    total = torch.zeros(2, n_runs or 1, device=parameters.device)
+    n_total, seen = torch.zeros((), device=parameters.device), []
     for x, y in _batches(examples, parameters):
+        n = _n_known(y)
 
-        def one(state: dict[str, Tensor], x: Tensor = x, y: Tensor = y) -> Tensor:
+        def one(
+            state: dict[str, Tensor], x: Any = x, y: Tensor = y, n: Tensor = n
+        ) -> tuple[Tensor, Tensor]:
             outputs = widened(functional_call(parameters.network, state, (x, index)))[: len(y)]
-            loss = task.loss_function(outputs, y) * len(y)
+            loss = task.loss_function(outputs, y) * n
             if not task.is_classification:
-                return torch.stack([loss, torch.full_like(loss, torch.nan)])
-            n_correct = (outputs.argmax(dim=1) == y).sum()
-            return torch.stack([loss, n_correct.to(loss.dtype)])
+                return torch.stack([loss, torch.full_like(loss, torch.nan)]), outputs
+            n_right = (outputs.argmax(dim=1) == y).sum()  # no class has the number of a missing one
+            return torch.stack([loss, n_right.to(loss.dtype)]), outputs
 
-        total += (
-            vmap(one, randomness="different")(state).T if is_vmapped else one(state).unsqueeze(1)
-        )
-    return total / len(examples)
+        if n_runs is None:
+            scores, outputs = (part.unsqueeze(0) for part in one(state))
+        else:
+            scores, outputs = vmap(one, randomness="different")(state)
+        total += torch.where(n > 0, scores.T, 0.0)
+        n_total += n
+        if task.metrics:
+            seen.append((outputs.cpu(), y.cpu()))
+    losses, accuracies = (total / n_total).cpu().double().numpy()
+    return Column(losses, accuracies, _metrics(task, seen))
 
 
-def _batches(split: Split, parameters: FlatParameters) -> Iterator[tuple[Tensor, Tensor]]:
+def _n_known(y: Tensor) -> Tensor:
+    """Returns how many labels count, or examples where targets are no labels."""
+    if y.is_floating_point():
+        return torch.tensor(len(y), device=y.device)
+    known: Tensor = (y != NOT_KNOWN).sum()
+    return known
+
+
+def _metrics(task: Task, seen: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Floats]:
+    if not task.metrics:
+        return {}
+    outputs = torch.cat([part for part, _ in seen], dim=1)  # [R, N, ...]
+    targets = torch.cat([part for _, part in seen])
+    found = {}
+    for name, metric in task.metrics.items():
+        try:
+            values = [_measured(metric, own, targets) for own in outputs]
+        except Exception as error:
+            error.add_note(f"This is the metric {name!r} of task {task.name!r}.")
+            raise
+        found[name] = np.array(values)
+    return found
+
+
+def _measured(metric: Metric, outputs: Tensor, targets: Tensor) -> float:
+    if hasattr(metric, "update") and hasattr(metric, "compute"):  # one of torchmetrics
+        metric.reset()  # type: ignore[attr-defined]
+        metric.update(outputs, targets)
+        return float(metric.compute())
+    return float(metric(outputs, targets))
+
+
+def _batches(source: HeldOut, parameters: FlatParameters) -> Iterator[tuple[Any, Tensor]]:
     """Yields inputs and targets; behind the last inputs there may be some without a target."""
     size = max(64, EXAMPLES_AT_ONCE[parameters.device.type] // parameters.n_runs)
+    if isinstance(source, Split):
+        yield from _batches_of_arrays(source, parameters, size)
+        return
+    parts = torch.arange(0 if isinstance(source, Stream) else len(source)).split(size)
+    batches = source if isinstance(source, Stream) else (source.fetch(part) for part in parts)
+    for x, y in batches:
+        here = as_inputs(on_device(x, parameters.device))
+        yield (
+            rounded(here, parameters.mixed_precision),
+            as_targets(on_device(y, parameters.device)),
+        )
+
+
+def _batches_of_arrays(
+    split: Split, parameters: FlatParameters, size: int
+) -> Iterator[tuple[Tensor, Tensor]]:
     fills = FILLED_UP[parameters.device.type] and not _compares_examples(parameters.network)
     rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
     for part in rows.split(size):
@@ -94,8 +187,7 @@ def _batches(split: Split, parameters: FlatParameters) -> Iterator[tuple[Tensor,
         keep = parameters.network.accepted_dtypes
         x = preprocess(found, split.permutation, split.scale, keep=keep)
         y = split.targets[part].to(parameters.device)
-        x = rounded(x, parameters.mixed_precision)
-        yield x, y if y.is_floating_point() else y.long()
+        yield rounded(x, parameters.mixed_precision), as_targets(y)
 
 
 def _compares_examples(network: nn.Module) -> bool:

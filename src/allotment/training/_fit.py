@@ -1,40 +1,23 @@
 """Training one network of one's own."""
 
 import warnings
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves, tree_map
 
-from .._engine import Run
-from .._schema import Evaluation, Floats, LogEntry
+from .._checks import check_at_least
+from .._engine import Run, as_inputs, on_device
+from .._schema import LogEntry
+from ..modules import as_network
 from ..settings import TrainingSettings
 from ..tasks import Task
+from ._display import bar
+from ._result import FitResult
+from ._signals import asked_by_signals
 from ._train import Progress, train
-
-
-@dataclass(frozen=True)
-class FitResult:
-    """What training a network gave; ``T`` tasks, ``C`` components, the layers side by side.
-
-    Attributes:
-        embeddings: Who uses what, 0 or 1 or shares, ``[T, C]``; tasks in the network's order.
-        probabilities: Of each gate to be open, shape ``[T, C]``.
-        history: Losses and gates over time: every ten rounds, or about 300 entries of a long run.
-        validation: Losses and accuracies on the validation splits, where all tasks have one.
-        test: The same on the test splits; they are looked at once, at the end.
-        best_round: Where the weights come from, if chosen on validation.
-        failed_step: The task batch, counted from 0, whose loss was not finite, if any.
-    """
-
-    embeddings: Floats
-    probabilities: Floats
-    history: list[LogEntry]
-    validation: Evaluation | None
-    test: Evaluation | None
-    best_round: int | None
-    failed_step: int | None
 
 
 def fit(
@@ -45,30 +28,42 @@ def fit(
     seed: int = 0,
     device: torch.device | str = "cpu",
     on_progress: Callable[[Progress], None] = lambda progress: None,
+    show: bool | None = None,
 ) -> FitResult:
-    """Trains ``network`` on ``tasks`` in place and returns what was learnt.
+    """Trains ``network`` on ``tasks`` in place and returns what was learnt; `print` it.
 
     It may be any module with modular layers in it; tasks are found by their names, where the
     network has them. A network that was trained before goes on: its annealing does not begin anew.
     The network is left in evaluation mode: a task then runs only what it uses, without draws.
+
+    Ctrl-C ends the training after the block of rounds under way, and what was learnt is kept.
+
+    Args:
+        network: What to train.
+        tasks: What to train it on, one for each of its tasks.
+        settings: How to train.
+        seed: Of every draw.
+        device: Where, such as "cpu", "cuda" or "cuda:1".
+        on_progress: Called after every ten rounds. It may look at ``progress.network(0)``, a copy
+            of the network as it is then, and end the training by ``progress.stop()``.
+        show: Whether to show a bar; None: in a terminal or a notebook.
     """
     history: list[LogEntry] = []
     run = Run(network, tasks, seed, settings)
-    for progress in train([run], device=device):
-        history += progress.entries or []
-        if progress.outcomes is None:  # the last one repeats the round before it
-            on_progress(progress)
+    asked: list[str] = []
+    with asked_by_signals(asked.append, terminates=False), bar(settings.rounds, show) as shown:
+        for progress in train([run], device=device):
+            history += progress.entries or []
+            shown(progress)
+            if progress.outcomes is None:  # the last one repeats the round before it
+                _tell(on_progress, progress, run)
+                if asked:
+                    progress.stop()
     assert progress.outcomes is not None
     outcome = progress.outcomes[0]
     run.network.load_state_dict(outcome.weights)
     network.eval()
-    if outcome.failed_step is not None:
-        warnings.warn(
-            f"The loss was not finite at task batch {outcome.failed_step}, and training was not "
-            "either from there on. A smaller `learning_rate` or `clip_norm=1.0` may help.",
-            stacklevel=2,
-        )
-    return FitResult(
+    result = FitResult(
         embeddings=outcome.matrix,
         probabilities=outcome.probabilities,
         history=history,
@@ -76,4 +71,66 @@ def fit(
         test=outcome.test,
         best_round=outcome.best_round,
         failed_step=outcome.failed_step,
+        rounds=outcome.rounds,
+        task_names=tuple(task.name for task in run.tasks),
+        component_names=run.network.component_names,
+        layer_sizes=run.network.layer_sizes,
     )
+    for sentence in result.warnings():
+        warnings.warn(sentence, stacklevel=2)
+    return result
+
+
+def _tell(on_progress: Callable[[Progress], None], progress: Progress, run: Run) -> None:
+    """Calls the user's function; should it fail, the network keeps what was learnt."""
+    try:
+        on_progress(progress)
+    except BaseException as error:
+        learnt = as_network(progress.network(0), [task.name for task in run.tasks])
+        run.network.load_state_dict(learnt.state_dict())
+        run.model.eval()
+        error.add_note(f"The network has the weights of round {progress.round}.")
+        raise
+
+
+@torch.no_grad()
+def predict(network: nn.Module, inputs: Any, task: int | str, *, batch_size: int = 1_024) -> Tensor:
+    """Returns a task's outputs for inputs, on the CPU; the network computes them as in evaluation.
+
+    >>> from torch import nn, randn
+    >>> from allotment import GumbelMatrix, ModularLayer, MultiTaskNetwork, predict
+    >>> layer = ModularLayer([nn.Linear(8, 4), nn.Linear(8, 4)], GumbelMatrix(1, 2))
+    >>> network = MultiTaskNetwork(None, [layer], {"a": nn.Linear(4, 3)})
+    >>> predict(network, randn(5, 8), "a").shape
+    torch.Size([5, 3])
+
+    Args:
+        network: A network, or any module with modular layers in it.
+        inputs: An array, or a dict or a tuple of arrays, with the examples in front.
+        task: Its name or its index.
+        batch_size: Examples at a time.
+    """
+    check_at_least("batch_size", batch_size, 1)
+    whole = as_network(network)
+    index = whole.task_index(task)
+    device = next((p.device for p in network.parameters()), torch.device("cpu"))
+    was_training = network.training
+    network.eval()
+    try:
+        parts = [
+            whole(as_inputs(on_device(part, device)), index).cpu()
+            for part in _parts(inputs, batch_size)
+        ]
+    finally:
+        network.train(was_training)
+    return torch.cat(parts)
+
+
+def _parts(inputs: Any, size: int) -> Iterator[Any]:
+    arrays = tree_map(torch.as_tensor, inputs)
+    lengths = {len(array) for array in tree_leaves(arrays)}
+    if len(lengths) != 1:
+        raise ValueError(f"All inputs should have one length. Found {sorted(lengths)}.")
+    n = lengths.pop()
+    for first in range(0, max(n, 1), size):
+        yield tree_map(lambda array, at=first: array[at : at + size], arrays)

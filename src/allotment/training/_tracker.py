@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .._engine import FlatParameters, compact, fill
@@ -20,7 +21,8 @@ class Tracker:
     def __init__(self, parameters: FlatParameters, n_tasks: int, n_last_rounds: int) -> None:
         self._parameters = parameters
         self._n_tasks = n_tasks
-        self._interval: list[Floats] = []  # [K, R, T] each
+        self._interval: list[Floats] = []  # [K, R, T] each, sums over a task's batches in a round
+        self._counts: list[Floats] = []  # of those batches
         self._last: deque[Floats] = deque(maxlen=n_last_rounds)  # [R] each, means over tasks
         self._n_steps = 0
         self.n_entries = 0
@@ -41,11 +43,10 @@ class Tracker:
             )
         values = losses.cpu().double().numpy()
         order = tasks[: len(values)].cpu().numpy()
-        rounds = values.reshape(-1, self._n_tasks, values.shape[1])  # [K, T, R] as they came
-        order = order.reshape(rounds.shape)
-        by_task = np.take_along_axis(rounds, order.argsort(axis=1), axis=1).swapaxes(1, 2)
-        self._interval.append(by_task)
-        self._last.extend(by_task.mean(axis=2))
+        sums, counts = _by_task(values, order, self._n_tasks)
+        self._interval.append(sums)
+        self._counts.append(counts)
+        self._last.extend(sums.sum(axis=2) / counts.sum(axis=2))
         for step, run in np.argwhere(~np.isfinite(values)):
             if self.failed[run] is None:
                 self.failed[run] = self._n_steps + int(step)
@@ -54,8 +55,9 @@ class Tracker:
 
     def entries(self, done: int, validations: list[Evaluation] | None) -> list[LogEntry]:
         """Returns each run's log entry for the rounds since the last call."""
-        losses = np.concatenate(self._interval).mean(axis=0)  # [R, T]
-        self._interval = []
+        with np.errstate(invalid="ignore"):  # a task that was not drawn has no loss
+            losses = np.concatenate(self._interval).sum(0) / np.concatenate(self._counts).sum(0)
+        self._interval, self._counts = [], []
         self.n_entries += 1
         probabilities, matrices = self._parameters.gates()
         return [
@@ -78,6 +80,9 @@ class Tracker:
             "losses since the last entry": torch.from_numpy(
                 np.concatenate([nothing, *self._interval])
             ),
+            "batches since the last entry": torch.from_numpy(
+                np.concatenate([nothing, *self._counts])
+            ),
             "failed": torch.tensor(failed),
         }
 
@@ -88,6 +93,8 @@ class Tracker:
         # Of fewer rounds than a block has, where fewer are kept.
         self.last_block = tensors["last losses"][-ROUNDS_PER_BLOCK:].numpy().mean(axis=0)
         self._interval = [tensors["losses since the last entry"].numpy()]
+        counts = tensors.get("batches since the last entry")  # not in states of version 0.1
+        self._counts = [np.ones_like(self._interval[0]) if counts is None else counts.numpy()]
         self._n_steps = int(tensors["steps"])
         self.n_entries = state.n_entries
         self.failed = [None if step < 0 else step for step in tensors["failed"].tolist()]
@@ -98,19 +105,48 @@ class Tracker:
         return mean
 
 
-class BestCheckpoint:
-    """Remembers each run's weights from the round at which it did best on validation."""
+def _by_task(losses: Floats, tasks: NDArray[np.int64], n_tasks: int) -> tuple[Floats, Floats]:
+    """Returns sums of losses ``[S, R]`` and how many they are, by round and task, ``[K, R, T]``."""
+    rounds = losses.reshape(-1, n_tasks, losses.shape[1])  # [K, T, R] as they came
+    order = tasks.reshape(rounds.shape)
+    sums, counts = np.zeros(rounds.shape), np.zeros(rounds.shape)
+    k, _, r = np.indices(rounds.shape, sparse=True)
+    np.add.at(sums, (k, order, r), rounds)
+    np.add.at(counts, (k, order, r), 1.0)
+    return sums.swapaxes(1, 2), counts.swapaxes(1, 2)
 
-    def __init__(self, parameters: FlatParameters) -> None:
+
+class BestCheckpoint:
+    """Remembers each run's weights from the round at which it did best on validation.
+
+    A run that had no better check for as long as ``patience`` says is over: what the program goes
+    on to do with it, beside others, is not looked at any more.
+    """
+
+    def __init__(
+        self,
+        parameters: FlatParameters,
+        checked: Sequence[bool],
+        by: str = "",
+        patience: int | None = None,
+    ) -> None:
         self._parameters = parameters
+        self._checked = np.array(checked)  # tasks that have a validation split
+        self._by = by
+        self._patience = patience
+        self._n_worse = [0] * parameters.n_runs  # checks since the best one
+        self.over: list[int | None] = [None] * parameters.n_runs  # after which round
         self._scores = [float("-inf")] * parameters.n_runs
         self._snapshot: dict[str, Tensor] | None = None
         self.rounds: list[int | None] = [None] * parameters.n_runs
 
     def consider(self, validations: Sequence[Evaluation], done: int) -> None:
         """Keeps the present weights of the runs that are better than they were."""
-        scores = [_score(validation) for validation in validations]
-        improved = [new > old for new, old in zip(scores, self._scores, strict=True)]
+        scores = [score(validation, self._checked, self._by) for validation in validations]
+        improved = [
+            new > old and over is None
+            for new, old, over in zip(scores, self._scores, self.over, strict=True)
+        ]
         now = self._parameters.snapshot()
         if self._snapshot is None:
             self._snapshot = now
@@ -119,8 +155,11 @@ class BestCheckpoint:
             row_mask = mask.view(-1, *[1] * (value.ndim - 1))
             torch.where(row_mask, now[name], value, out=value)
         for run, is_better in enumerate(improved):
+            self._n_worse[run] = 0 if is_better else self._n_worse[run] + 1
             if is_better:
                 self._scores[run], self.rounds[run] = scores[run], done
+            if self._patience and self._n_worse[run] >= self._patience and self.over[run] is None:
+                self.over[run] = done
 
     def state(self) -> dict[str, Tensor]:
         """Returns copies of what is remembered."""
@@ -128,6 +167,8 @@ class BestCheckpoint:
         tensors = {
             "best scores": torch.tensor(self._scores, dtype=torch.float64),
             "best rounds": torch.tensor(rounds),
+            "checks since the best": torch.tensor(self._n_worse),
+            "over": torch.tensor([-1 if done is None else done for done in self.over]),
         }
         return tensors | compact("best", self._snapshot or {}, self._parameters)
 
@@ -136,6 +177,9 @@ class BestCheckpoint:
         self._scores = tensors["best scores"].tolist()
         rounds = tensors["best rounds"].tolist()
         self.rounds = [None if done < 0 else done for done in rounds]
+        if "over" in tensors:  # not in states of version 0.1
+            self._n_worse = tensors["checks since the best"].tolist()
+            self.over = [None if done < 0 else done for done in tensors["over"].tolist()]
         if any(name.startswith("best/") for name in tensors):
             self._snapshot = self._parameters.snapshot()
             fill("best", self._snapshot, tensors, self._parameters)
@@ -146,12 +190,26 @@ class BestCheckpoint:
             self._parameters.restore(self._snapshot)
 
 
-def _score(validation: Evaluation) -> float:
-    """Returns the mean accuracy over tasks; where not all classify, the mean loss, negative.
+def score(validation: Evaluation, checked: NDArray[np.bool_], by: str = "") -> float:
+    """Returns how good a check is, the larger the better: a mean over the tasks that have it.
 
-    A NaN is never best.
+    ``by`` names a metric, "accuracy" or "loss", with "-" in front where the smallest is best; with
+    none, it is the accuracy where all ``checked`` tasks classify, and else the loss. A NaN is never
+    best.
     """
-    accuracies = validation.accuracies
-    if accuracies is not None and not np.isnan(accuracies).any():
-        return float(accuracies.mean())
-    return -float(validation.losses.mean())
+    sign, name = (-1.0, by[1:]) if by.startswith("-") else (1.0, by)
+    known = {"loss": validation.losses[checked]}
+    known |= {k: values[~np.isnan(values)] for k, values in validation.metrics.items()}
+    if validation.accuracies is not None:
+        accuracies = validation.accuracies[checked]
+        known["accuracy"] = accuracies[~np.isnan(accuracies)]
+    if not name:
+        classifies = len(known.get("accuracy", ())) == len(known["loss"])
+        sign, name = (1.0, "accuracy") if classifies else (-1.0, "loss")
+    if name not in known:
+        raise ValueError(
+            f"`keep_best` should be one of {', '.join(map(repr, known))}, with a minus in front "
+            f"where the smallest is best. Found `keep_best = {by!r}`."
+        )
+    value = sign * float(known[name].mean()) if len(known[name]) else np.nan
+    return value if value == value else float("-inf")

@@ -2,15 +2,18 @@
 
 import time
 from collections.abc import Callable, Iterator, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
 from math import ceil
 
 import torch
+from torch import nn
 
 from .._checks import described
 from .._engine import ExecutionPlan, Run, Trainer
 from .._schema import Floats, LogEntry, Outcome, TrainingState
+from ..modules import as_network
 from ..settings import ROUNDS_PER_BLOCK
 from ._diagnostics import explain, is_told
 from ._evaluation import evaluate
@@ -30,6 +33,8 @@ class Progress:
         outcomes: How each run ended, in the very last progress; None before.
         state: Copies all that is needed to go on from here; call it before asking for the next
             progress. None where all rounds are done.
+        network: Returns a run's model as it is now, a copy; give it the run's number.
+        stop: Ends the training here, with what was learnt so far.
     """
 
     round: int
@@ -38,6 +43,8 @@ class Progress:
     entries: list[LogEntry] | None = None
     outcomes: list[Outcome] | None = None
     state: Callable[[], TrainingState] | None = field(default=None, repr=False)
+    network: Callable[[int], nn.Module] = field(default=lambda run: nn.Module(), repr=False)
+    stop: Callable[[], None] = field(default=lambda: None, repr=False)
 
 
 def train(
@@ -87,9 +94,10 @@ def _training(
     is_over = resume_from is not None and resume_from.round == n_rounds
     trainer = _trainer(runs, device, is_over)
     tracker = Tracker(trainer.parameters, trainer.n_tasks, n_last_rounds)
-    best = BestCheckpoint(trainer.parameters)
+    best = _best_checkpoint(runs[0], trainer)
     whole = _TrainerState(trainer, tracker, best)
     first_round = whole.load(resume_from, n_rounds) if resume_from else 0
+    asked: list[bool] = []  # filled by `stop`
     # Where no rounds are left, the check and the entry that the last one has still are.
     for first in range(first_round, n_rounds, ROUNDS_PER_BLOCK) or [n_rounds]:
         done = min(first + ROUNDS_PER_BLOCK, n_rounds)
@@ -97,12 +105,37 @@ def _training(
         if n_batches:
             tracker.add(*trainer.steps(first // ROUNDS_PER_BLOCK, n_batches))
         entries = _entries(runs, whole, done)
-        state = None if done == n_rounds else partial(whole.state, done, started)
-        yield Progress(done, tracker.last_block, list(tracker.failed), entries, state=state)
+        yield Progress(
+            done,
+            tracker.last_block,
+            list(tracker.failed),
+            entries,
+            state=None if done == n_rounds else partial(whole.state, done, started),
+            network=partial(_network, runs, trainer),
+            stop=partial(asked.append, True),
+        )
+        if asked or None not in best.over:
+            break
     trainer.settle()
     best.restore()
-    outcomes = _outcomes(runs, trainer, tracker, best, time.perf_counter() - started)
-    yield Progress(n_rounds, tracker.last_block, list(tracker.failed), outcomes=outcomes)
+    outcomes = _outcomes(runs, trainer, tracker, best, done, time.perf_counter() - started)
+    yield Progress(done, tracker.last_block, list(tracker.failed), outcomes=outcomes)
+
+
+def _best_checkpoint(run: Run, trainer: Trainer) -> BestCheckpoint:
+    settings = run.settings
+    checked = [task.held_out("validation") is not None for task in run.tasks]
+    by = settings.keep_best if isinstance(settings.keep_best, str) else ""
+    return BestCheckpoint(trainer.parameters, checked, by, settings.patience)
+
+
+def _network(runs: Sequence[Run], trainer: Trainer, run: int = 0) -> nn.Module:
+    """Returns a copy of a run's model with its present weights, ready for evaluation."""
+    model = deepcopy(runs[run].model)
+    network = as_network(model, [task.name for task in runs[run].tasks])
+    with trainer.averaged():
+        network.load_state_dict(trainer.parameters.state_dict(run))
+    return model.eval()
 
 
 def _entries(runs: Sequence[Run], whole: "_TrainerState", done: int) -> list[LogEntry] | None:
@@ -166,7 +199,12 @@ def _trainer(runs: Sequence[Run], device: torch.device, is_over: bool) -> Traine
 
 
 def _outcomes(
-    runs: Sequence[Run], trainer: Trainer, tracker: Tracker, best: BestCheckpoint, seconds: float
+    runs: Sequence[Run],
+    trainer: Trainer,
+    tracker: Tracker,
+    best: BestCheckpoint,
+    done: int,
+    seconds: float,
 ) -> list[Outcome]:
     """Returns how each run ended; the test split is evaluated here and nowhere else."""
     parameters, is_vmapped = trainer.parameters, trainer.plan.is_vmapped
@@ -178,7 +216,7 @@ def _outcomes(
         Outcome(
             status="finished" if tracker.failed[run] is None else "failed",
             failed_step=tracker.failed[run],
-            rounds=trainer.settings.rounds,
+            rounds=best.over[run] or done,
             seconds=seconds,
             n_together=len(runs),
             final_loss=float(final_losses[run]),

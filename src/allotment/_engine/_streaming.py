@@ -1,0 +1,279 @@
+"""Batches that are fetched one by one: from loaders, from datasets, or of arrays that differ."""
+
+import io
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+
+from .._checks import described
+from .._streams import stream, torch_stream
+from ..modules import Noise
+from ..settings import ROUNDS_PER_BLOCK
+from ..tasks import GeneratedDataset, IndexedExamples, Split, Stream, Task
+from ._forward import Batch
+from ._run import Run
+from ._sampler import PER_BATCH, Block, Epochs, TaskOrder, uniform
+
+
+class StreamedBatches:
+    """Fetches the batches of ``R`` runs, step after step.
+
+    The order of tasks, the gates' draws and the order of examples that have positions are those of
+    runs whose examples lie on the device.
+    """
+
+    def __init__(
+        self, runs: Sequence[Run], widths: Mapping[str, int], device: torch.device, is_joint: bool
+    ) -> None:
+        self._runs = runs
+        self._widths = {use: width for use, width in widths.items() if width}
+        self._device = device
+        self._tasks_per_step = len(runs[0].tasks) if is_joint else 1
+        self._n_pieces = runs[0].settings.execution.accumulate
+        self._orders = [TaskOrder(run) for run in runs]
+        self._readers = [[_reader(run, index) for index in range(len(run.tasks))] for run in runs]
+        self._last: tuple[tuple[int, int], Batch] | None = None
+        self._number = 0
+
+    def make(self, number: int) -> Block:
+        """Returns the tasks of a block, and the draws of its gates."""
+        self._number = number
+        tasks = torch.stack([order.block(number) for order in self._orders], dim=1)
+        width = self._widths.get(PER_BATCH)
+        noise = {}
+        if width:
+            empty = torch.empty(len(tasks), width)
+            draws = [uniform(empty, stream(run.seed, PER_BATCH, number)) for run in self._runs]
+            noise[PER_BATCH] = torch.stack(draws, dim=1)
+        return Block(tasks=tasks, noise=noise)
+
+    def batch(self, block: Block, index: int) -> Batch:
+        """Returns a step's batch; it is fetched once, however often it is asked for."""
+        key = (self._number, index)
+        if self._last is None or self._last[0] != key:
+            pieces = [self._piece(block, index, piece) for piece in range(self._n_pieces)]
+            first, *further = pieces
+            self._last = (key, first._replace(further=tuple(further)))
+        return self._last[1]
+
+    def _piece(self, block: Block, index: int, piece: int) -> Batch:
+        n, here = self._tasks_per_step, slice(index * self._tasks_per_step, None)
+        tasks = block.tasks[here][:n].T  # [R, tasks per step]
+        gates = block.noise.get(PER_BATCH)
+        own = None if gates is None else gates[here][:n].transpose(0, 1).to(self._device)
+        inputs: list[list[Any]] = []
+        targets: list[list[Any]] = []
+        noise: dict[str, list[list[Tensor]]] = {"dropout": [], "examples": []}
+        for r, row in enumerate(tasks.tolist()):
+            pairs = [self._readers[r][task].next() for task in row]
+            inputs.append([as_inputs(on_device(x, self._device)) for x, _ in pairs])
+            targets.append([as_targets(on_device(y, self._device)) for _, y in pairs])
+            step = self._number * len(block.tasks) + index
+            for use, lists in noise.items():
+                draws = stream(self._runs[r].seed, f"{use}/{piece}", step)
+                shapes = [(_batch_size(x), self._widths.get(use, 0)) for x in inputs[-1]]
+                empty = [torch.empty(shape) for shape in shapes]
+                lists.append([uniform(part, draws).to(self._device) for part in empty])
+        by_use: dict[str, Any] = {
+            use: lists for use, lists in noise.items() if self._widths.get(use)
+        }
+        if n == 1:  # one task: no list within a list
+            inputs, targets = [row[0] for row in inputs], [row[0] for row in targets]
+            by_use = {use: [row[0] for row in lists] for use, lists in by_use.items()}
+            tasks, own = tasks[:, 0], None if own is None else own[:, 0]
+        return Batch(tasks, inputs, (targets,), Noise(gates=own, **by_use))  # type: ignore[arg-type]
+
+    def state(self) -> dict[str, Tensor]:
+        """Returns where each task's batches stand."""
+        found: dict[str, Tensor] = {}
+        for r, readers in enumerate(self._readers):
+            for t, reader in enumerate(readers):
+                found |= {f"stream/{r}/{t}/{name}": value for name, value in reader.state().items()}
+        return found
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Goes to where the batches stood; says where a loader cannot."""
+        self._last = None
+        for r, readers in enumerate(self._readers):
+            for t, reader in enumerate(readers):
+                prefix = f"stream/{r}/{t}/"
+                own = {
+                    k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)
+                }
+                reader.load(own)
+
+
+class IndexedReader:
+    """Batches of examples that have positions, in shuffled epochs."""
+
+    def __init__(self, run: Run, index: int) -> None:
+        self._source: Split | IndexedExamples = run.tasks[index].train
+        self._epochs = Epochs(run.seed, index, len(self._source))
+        self._batch_size = run.settings.batch_size
+        self._n_read = 0
+
+    def next(self) -> tuple[Any, Any]:
+        rows = self._epochs.positions(self._n_read * self._batch_size, self._batch_size)
+        self._n_read += 1
+        return self._source.fetch(rows.long())
+
+    def state(self) -> dict[str, Tensor]:
+        return {"read": torch.tensor(self._n_read)}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        self._n_read = int(tensors["read"])
+
+
+class GeneratedReader:
+    """Batches that are drawn anew; those of ten rounds at a time, as for runs on the device."""
+
+    def __init__(self, run: Run, index: int) -> None:
+        self._source: GeneratedDataset = run.tasks[index].train
+        self._seed, self._use = run.seed, f"samples/{index}"
+        self._batch_size = run.settings.batch_size
+        self._n_read = 0
+        self._drawn: list[tuple[Tensor, Tensor]] = []
+
+    def next(self) -> tuple[Any, Any]:
+        number, place = divmod(self._n_read, ROUNDS_PER_BLOCK)
+        if place == 0 or not self._drawn:
+            generator = stream(self._seed, self._use, number)
+            x, y = self._source.draw(ROUNDS_PER_BLOCK * self._batch_size, generator)
+            size = self._batch_size
+            self._drawn = list(zip(x.split(size), y.split(size), strict=True))
+        self._n_read += 1
+        return self._drawn[place]
+
+    def state(self) -> dict[str, Tensor]:
+        return {"read": torch.tensor(self._n_read)}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        self._n_read, self._drawn = int(tensors["read"]), []
+
+
+class LoaderReader:
+    """Batches of a loader or another iterable, which is gone through again and again."""
+
+    def __init__(self, run: Run, index: int) -> None:
+        self._task = run.tasks[index]
+        self._source: Stream = self._task.train
+        self._seed, self._use = run.seed, f"loader/{index}"
+        self._epoch = -1
+        self._iterator: Iterator[tuple[Any, Any]] | None = None
+
+    def next(self) -> tuple[Any, Any]:
+        batch = None if self._iterator is None else next(self._iterator, None)
+        if batch is None:
+            self._begin()
+            assert self._iterator is not None
+            batch = next(self._iterator, None)
+        if batch is None:
+            once = self._source.is_once and self._epoch > 0
+            raise ValueError(
+                f"Task {self._task.name!r}: its batches should be given again when they end"
+                + (", as a function that returns an iterator is" if once else "")
+                + ". Found none"
+                + (" after the first time." if once else ".")
+            )
+        return batch
+
+    def _begin(self) -> None:
+        self._epoch += 1
+        # A loader shuffles by torch's generator when its iteration begins.
+        with torch_stream(self._seed, self._use, self._epoch):
+            self._iterator = iter(self._source)
+
+    def state(self) -> dict[str, Tensor]:
+        found = {"epoch": torch.tensor(self._epoch)}
+        if self._source.tells_state and self._iterator is not None:
+            written = io.BytesIO()
+            torch.save(self._source.source.state_dict(), written)  # type: ignore[union-attr]
+            found["loader"] = torch.frombuffer(bytearray(written.getvalue()), dtype=torch.uint8)
+        return found
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        epoch = int(tensors["epoch"])
+        if "loader" in tensors:
+            saved = io.BytesIO(tensors["loader"].numpy().tobytes())
+            self._source.source.load_state_dict(torch.load(saved, weights_only=True))  # type: ignore[union-attr]
+            self._epoch = epoch - 1
+            self._begin()
+            return
+        self._epoch, self._iterator = epoch, None
+        if epoch >= 0:
+            warnings.warn(
+                f"Task {self._task.name!r} goes on with a new epoch, and not where it stopped: its "
+                "loader cannot tell its state, as torchdata's `StatefulDataLoader` can.",
+                stacklevel=2,
+            )
+
+
+def _reader(run: Run, index: int) -> IndexedReader | GeneratedReader | LoaderReader:
+    source = run.tasks[index].train
+    if isinstance(source, Stream):
+        return LoaderReader(run, index)
+    if isinstance(source, GeneratedDataset):
+        return GeneratedReader(run, index)
+    return IndexedReader(run, index)
+
+
+class StreamedLosses:
+    """The loss of a batch, by its task's number."""
+
+    are_one = False
+
+    def __init__(self, tasks: Sequence[Sequence[Task]], why_fetched: str) -> None:
+        self._tasks = tasks
+        self._why_fetched = why_fetched
+
+    def why_not_by_tensor(self) -> str:
+        """Returns why a task cannot be a tensor."""
+        return f"batches are fetched one by one, since {self._why_fetched}."
+
+    def __call__(
+        self, outputs: Tensor, targets: Sequence[Any], task: int | Tensor, run: int
+    ) -> Tensor:
+        """Returns the loss of one run's batch."""
+        own = self._tasks[run][int(task)]
+        try:
+            loss = own.loss_function(outputs, targets[0])
+        except Exception as error:
+            error.add_note(f"This is the loss of task {own.name!r}.")
+            raise
+        if not isinstance(loss, Tensor) or loss.numel() != 1:
+            found = list(loss.shape) if isinstance(loss, Tensor) else described(loss)
+            raise ValueError(
+                f"The loss of task {own.name!r} should be a tensor of one number. Found {found}."
+            )
+        return loss.reshape(()).to(outputs.dtype)
+
+
+def on_device(value: Any, device: torch.device) -> Any:
+    """Returns a batch, of any structure, on a device; what is no tensor stays."""
+    return tree_map(
+        lambda part: part.to(device, non_blocking=True) if isinstance(part, Tensor) else part, value
+    )
+
+
+def as_inputs(value: Any) -> Any:
+    """Returns inputs, of any structure, with floating-point parts in the default type."""
+    dtype = torch.get_default_dtype()
+
+    def one(part: Any) -> Any:
+        return part.to(dtype) if isinstance(part, Tensor) and part.is_floating_point() else part
+
+    return tree_map(one, value)
+
+
+def as_targets(value: Any) -> Any:
+    """Returns targets; whole numbers of any size are 64 bits wide."""
+    is_whole = isinstance(value, Tensor) and not value.is_floating_point()
+    return value.long() if is_whole else value
+
+
+def _batch_size(inputs: Any) -> int:
+    return next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor))

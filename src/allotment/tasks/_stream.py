@@ -1,0 +1,155 @@
+"""Examples that are fetched batch by batch, and not held as one pair of arrays."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from itertools import chain
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
+
+from .._checks import described
+from ._split import Split, as_split
+
+Example = tuple[Any, Tensor]  # inputs of any structure, and targets; with the batch in front
+
+
+class IndexedExamples(ABC):
+    """Examples that are fetched by their positions, in any order."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def fetch(self, rows: Tensor) -> Example:
+        """Returns the examples at these positions, as one batch."""
+
+    def first(self) -> Example:
+        """Returns two examples, to look at."""
+        return self.fetch(torch.arange(2) % len(self))
+
+
+class ArrayExamples(IndexedExamples):
+    """Inputs that are several arrays, in a dict or a tuple, and the targets."""
+
+    def __init__(self, inputs: Any, targets: Any) -> None:
+        self.inputs = tree_map(torch.as_tensor, inputs)
+        self.targets = torch.as_tensor(targets)
+        lengths = {len(array) for array in [*tree_leaves(self.inputs), self.targets]}
+        if len(lengths) != 1 or 0 in lengths:
+            raise ValueError(
+                "All arrays of inputs and targets should have one length, above 0. "
+                f"Found {sorted(lengths)}."
+            )
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def fetch(self, rows: Tensor) -> Example:
+        return tree_map(lambda array: array[rows], self.inputs), self.targets[rows]
+
+
+class DatasetExamples(IndexedExamples):
+    """A map-style dataset, asked for each example every time, so that augmentation stays fresh."""
+
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        if len(dataset) == 0:
+            raise ValueError("A dataset should hold at least one example. Found 0.")
+        self.first()
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def fetch(self, rows: Tensor) -> Example:
+        examples = [as_pair(self.dataset[row]) for row in rows.tolist()]
+        try:
+            inputs, targets = default_collate(examples)
+        except (RuntimeError, TypeError) as error:  # shapes that differ, types that do not stack
+            raise ValueError(
+                "The examples of a dataset should have one shape; a DataLoader with a "
+                f"`collate_fn` takes others. Found: {error}"
+            ) from error
+        return inputs, targets
+
+
+class Stream:
+    """Batches from a `DataLoader`, any iterable, or a function that returns an iterator.
+
+    Args:
+        source: What gives batches: pairs of inputs and targets, or dicts of inputs with "labels".
+            It is gone through again when it ends. An iterator, such as a running generator, can be
+            gone through once; a function that returns one, as often as needed.
+    """
+
+    def __init__(self, source: Iterable[Any] | Callable[[], Iterable[Any]]) -> None:
+        self.source = source
+        self._pushed_back: list[Any] = []  # taken from an iterator, to be looked at
+        self._first: Example | None = None
+
+    @property
+    def is_once(self) -> bool:
+        """Whether it can be gone through once only."""
+        return isinstance(self.source, Iterator)
+
+    @property
+    def tells_state(self) -> bool:
+        """Whether its iterators can be taken up again where they stopped."""
+        return hasattr(self.source, "state_dict") and hasattr(self.source, "load_state_dict")
+
+    def __iter__(self) -> Iterator[Example]:
+        """Yields the batches of one epoch."""
+        if self.is_once:
+            taken, self._pushed_back = self._pushed_back, []
+            return map(as_pair, chain(taken, self.source))  # type: ignore[arg-type]
+        made = self.source() if callable(self.source) else self.source
+        return map(as_pair, made)
+
+    def first(self) -> Example:
+        """Returns a batch, to look at; it is not lost."""
+        if self._first is None:
+            if self.is_once:
+                self._pushed_back = [next(self.source, None)]  # type: ignore[call-overload]
+                found = self._pushed_back[0]
+            else:
+                found = next(iter(self.source() if callable(self.source) else self.source), None)
+            if found is None:
+                raise ValueError("A stream should give at least one batch. Found none.")
+            self._first = as_pair(found)
+        return self._first
+
+
+def as_pair(value: Any) -> Example:
+    """Returns an example or a batch as inputs and targets."""
+    if isinstance(value, Mapping) and "labels" in value and len(value) > 1:
+        inputs = {name: part for name, part in value.items() if name != "labels"}
+        return inputs, value["labels"]
+    if isinstance(value, tuple | list) and len(value) == 2:
+        return value[0], value[1]
+    raise ValueError(
+        'A batch should be a pair of inputs and targets, or a dict with "labels" among its keys. '
+        f"Found {described(value)}."
+    )
+
+
+def as_source(value: Any) -> Split | IndexedExamples | Stream:
+    """Returns where the examples of a task come from, given any of the forms they may have."""
+    if isinstance(value, Split | IndexedExamples | Stream):
+        return value
+    if isinstance(value, TensorDataset) and len(value.tensors) == 2:
+        return Split(*value.tensors)
+    if isinstance(value, tuple | list):
+        has_parts = len(value) == 2 and isinstance(value[0], Mapping | tuple)
+        is_several = has_parts and isinstance(value[1], Tensor | np.ndarray)
+        return ArrayExamples(*value) if is_several else as_split(value)
+    if not isinstance(value, str | Tensor | np.ndarray | Mapping):
+        # Torch's own iterable datasets have a `__getitem__` that does nothing.
+        is_iterable = isinstance(value, IterableDataset | DataLoader)
+        if hasattr(value, "__getitem__") and isinstance(value, Sized) and not is_iterable:
+            return DatasetExamples(value)
+        if callable(value) or isinstance(value, Iterable):
+            return Stream(value)
+    return as_split(value)

@@ -1,0 +1,126 @@
+"""What training a network gave, and how it reads."""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from .._schema import Evaluation, Floats, LogEntry
+
+
+@dataclass(frozen=True)
+class FitResult:
+    """What training a network gave; ``T`` tasks, ``C`` components, the layers side by side.
+
+    `print` shows it as a table, with who uses what and what to do next.
+
+    Attributes:
+        embeddings: Who uses what, 0 or 1 or shares, ``[T, C]``; tasks in the network's order.
+        probabilities: Of each gate to be open, shape ``[T, C]``.
+        history: Losses and gates over time: every ten rounds, or about 300 entries of a long run.
+        validation: Losses, accuracies and metrics on the validation splits, where there are any; of
+            a task without one they are NaN.
+        test: The same on the test splits; they are looked at once, at the end.
+        best_round: Where the weights come from, if chosen on validation.
+        failed_step: The task batch, counted from 0, whose loss was not finite, if any.
+        rounds: Rounds done.
+        task_names: One for each task.
+        component_names: One for each component.
+        layer_sizes: Components in each modular layer.
+    """
+
+    embeddings: Floats
+    probabilities: Floats
+    history: list[LogEntry]
+    validation: Evaluation | None
+    test: Evaluation | None
+    best_round: int | None
+    failed_step: int | None
+    rounds: int
+    task_names: tuple[str, ...]
+    component_names: tuple[str, ...]
+    layer_sizes: tuple[int, ...]
+
+    def dead(self) -> dict[str, list[int]]:
+        """Returns, by task, the modular layers of which it uses nothing."""
+        ends = np.cumsum(self.layer_sizes)[:-1]
+        layers = np.split(np.nan_to_num(self.embeddings, nan=1.0), ends, axis=1)
+        found = {
+            name: [n for n, layer in enumerate(layers) if not layer[task].any()]
+            for task, name in enumerate(self.task_names)
+        }
+        return {name: numbers for name, numbers in found.items() if numbers}
+
+    def warnings(self) -> list[str]:
+        """Returns what should not stay unsaid, a sentence each."""
+        if self.failed_step is not None:
+            return [
+                f"The loss was not finite at task batch {self.failed_step}, and training was not "
+                "either from there on. A smaller `learning_rate` or `clip_norm=1.0` may help."
+            ]
+        dead = self.dead()
+        if not dead:
+            return []
+        name, layers = next(iter(dead.items()))
+        others = f" (and {len(dead) - 1} more)" if len(dead) > 1 else ""
+        return [
+            f"Task {name!r}{others} uses no component of modular layer {layers[0]}, which gives "
+            "zeros for it. `disconnect_weight=1.0`, a larger `budget` or a higher `p_init` of the "
+            "gates keep one open."
+        ]
+
+    def __str__(self) -> str:
+        heads, rows = ["task"], [[name] for name in self.task_names]
+        for head, values in self._columns():
+            heads.append(head)
+            for row, value in zip(rows, values, strict=True):
+                row.append("–" if np.isnan(value) else f"{value:.4g}")
+        heads.append("uses")
+        for task, row in enumerate(rows):
+            row.append(self._uses(task))
+        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+        lines = [
+            "  ".join(
+                cell.ljust(width) if place in (0, len(heads) - 1) else cell.rjust(width)
+                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
+            ).rstrip()
+            for line in [heads, *rows]
+        ]
+        best = f", weights of round {self.best_round:,}" if self.best_round else ""
+        title = f"{self.rounds:,} rounds{best}"
+        told = [f"! {sentence}" for sentence in self.warnings()]
+        return "\n".join([title, "", *lines, "", *told, *self._next()])
+
+    def _columns(self) -> list[tuple[str, Floats]]:
+        """Returns the numbers of each task, with their headings."""
+        nothing = np.full(len(self.task_names), np.nan)
+        found = [("training loss", self.history[-1].losses if self.history else nothing)]
+        for name, seen in (("validation", self.validation), ("test", self.test)):
+            if seen is None:
+                continue
+            found.append((f"{name} loss", seen.losses))
+            if seen.accuracies is not None:
+                found.append((f"{name} accuracy", seen.accuracies))
+            found += [(f"{name} {metric}", values) for metric, values in seen.metrics.items()]
+        return found
+
+    def _uses(self, task: int) -> str:
+        """Returns which components a task uses, layer by layer: ``#`` is one, ``.`` is none."""
+        row = self.embeddings[task]
+        if np.isnan(row).any():
+            return "by example"
+        marks = ["#" if share > 0.5 else "+" if share > 0 else "." for share in row]
+        starts = np.cumsum([0, *self.layer_sizes])
+        return " ".join("".join(marks[first:end]) for first, end in pairwise(starts))
+
+    def _next(self) -> list[str]:
+        if self.failed_step is not None:
+            return []
+        first = self.task_names[0]
+        lines = [f"`al.extract(network, {first!r})` is the network of one task alone."]
+        if self.validation is None:
+            lines.append(
+                "With `Task(validation=...)` and `evaluate_every` the best round is kept, and "
+                "overfitting is seen."
+            )
+        return lines
