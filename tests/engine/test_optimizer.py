@@ -218,3 +218,25 @@ def test_views_are_stepped_in_place() -> None:
     assert flat.data_ptr() == address
     assert not torch.equal(flat, before)
     assert_close(float(trainer.parameters.n_batches), 20.0)
+
+
+@mark.parametrize("schedule", ["constant", "cosine"])
+@mark.parametrize("own", [None, lambda groups: torch.optim.SGD(groups, momentum=0.9)])
+def test_runs_with_different_rates_end_as_they_would_alone(
+    schedule: str, own: Callable[[Groups], torch.optim.Optimizer] | None
+) -> None:
+    changes = [
+        {"learning_rate": 0.01, "allocation_learning_rate": 0.1},
+        {"learning_rate": 0.03, "allocation_learning_rate": 0.02},
+        {"learning_rate": 0.002},
+    ]
+    chosen = [
+        SETTINGS.changed(rounds=20, lr_schedule=schedule, optimizer=own, **change)
+        for change in changes
+    ]
+    runs = [a_run(seed=4, settings=settings) for settings in chosen]
+    together = outcomes_of(runs)
+    for run, outcome in zip(runs, together, strict=True):
+        (alone,) = outcomes_of([run])
+        for name, value in alone.weights.items():
+            assert_close(outcome.weights[name], value, rtol=1e-4, atol=1e-6)

@@ -17,7 +17,7 @@ def of_temperature(seed: int, start: float) -> Run:
     return a_run(seed, build=lambda: a_network(allocation))
 
 
-ALIKE = r"equal settings, but for `budget` and `budget_weight`\. Found 2 different ones: `"
+ALIKE = r"equal settings, but for learning rates, `budget` and `budget_weight`\. Found `rounds` 10"
 
 
 @mark.parametrize(
@@ -25,9 +25,9 @@ ALIKE = r"equal settings, but for `budget` and `budget_weight`\. Found 2 differe
     [
         param(list, r"`runs` should hold at least one run\. Found none\.", id="none"),
         param(
-            lambda: [a_run(0), a_run(1, SETTINGS.changed(learning_rate=0.02))],
-            ALIKE,
-            id="learning rates",
+            lambda: [a_run(0), a_run(1, SETTINGS.changed(weight_decay=0.02))],
+            r"Found `weight_decay` 0\.0 in one and 0\.02 in another\.",
+            id="weight decay",
         ),
         param(lambda: [a_run(0), a_run(1, SETTINGS.changed(rounds=20))], ALIKE, id="rounds"),
         param(

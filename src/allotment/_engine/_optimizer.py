@@ -108,10 +108,13 @@ class StepTaker(ABC):
 
 
 def step_taker(
-    parameters: FlatParameters, chosen: Optimization, n_batches: int, tasks_per_step: int
+    parameters: FlatParameters,
+    chosen: Sequence[Optimization],
+    n_batches: int,
+    tasks_per_step: int,
 ) -> StepTaker:
-    """Returns what the settings ask for."""
-    taker = AdamSteps if chosen.optimizer is None else OwnSteps
+    """Returns what the settings of each run ask for; they differ in learning rates alone."""
+    taker = AdamSteps if chosen[0].optimizer is None else OwnSteps
     return taker(parameters, chosen, (n_batches, tasks_per_step))
 
 
@@ -124,26 +127,35 @@ def _rates(group: str, chosen: Optimization) -> tuple[float, float]:
 
 
 class AdamSteps(StepTaker):
-    """Fused Adam on the flat tensors: a few operations, whatever the network."""
+    """Fused Adam on the flat tensors: a few operations, whatever the network.
+
+    A step of Adam is its learning rate times a direction. Where runs have different rates, all
+    take the step of the largest, and each run then goes back to its share of it.
+    """
 
     def __init__(
-        self, parameters: FlatParameters, chosen: Optimization, length: tuple[int, int]
+        self, parameters: FlatParameters, chosen: Sequence[Optimization], length: tuple[int, int]
     ) -> None:
         self._parameters = parameters
         self._learnt = dict(parameters.learnt())
         device = parameters.device
+        self._rates = {
+            group: torch.tensor([_rates(group, own)[0] for own in chosen], device=device)
+            for group in self._learnt
+        }
+        self._differ = any(len(rates.unique()) > 1 for rates in self._rates.values())
         groups = list(self._groups(chosen))
         self._adam = FlatAdam(groups, fused=True, capturable=device.type == "cuda")
-        self._schedule = LRSchedule(chosen, torch.optim.Adam(groups), length, device)
+        self._schedule = LRSchedule(chosen[0], torch.optim.Adam(groups), length, device)
         self._schedule.check_rates_alone()
         if not self._schedule.is_constant:
             for group in self._adam.param_groups:
                 group["lr"] = torch.tensor(float(group["lr"]), device=device)
 
-    def _groups(self, chosen: Optimization) -> Iterator[dict[str, object]]:
+    def _groups(self, chosen: Sequence[Optimization]) -> Iterator[dict[str, object]]:
         alike: dict[tuple[float, float], list[Tensor]] = {}  # one call of the optimizer for each
         for group, flat in self._learnt.items():
-            alike.setdefault(_rates(group, chosen), []).append(flat)
+            alike.setdefault(max(_rates(group, own) for own in chosen), []).append(flat)
         for (rate, decay), tensors in alike.items():
             yield {"params": tensors, "lr": rate, "weight_decay": decay}
 
@@ -154,7 +166,12 @@ class AdamSteps(StepTaker):
             rates = self._schedule.rates(self._parameters.n_batches).unbind()
             for rate, group in zip(rates, self._adam.param_groups, strict=True):
                 group["lr"].copy_(rate)
+        before = {k: v.detach().clone() for k, v in self._learnt.items()} if self._differ else {}
         self._adam.step()
+        for name, old in before.items():
+            share = self._rates[name] / self._rates[name].max()
+            with torch.no_grad():
+                self._learnt[name].copy_(old.lerp(self._learnt[name], share.unsqueeze(1)))
 
     def reset(self) -> None:
         for state in self._adam.state.values():
@@ -185,17 +202,19 @@ class OwnSteps(StepTaker):
     """
 
     def __init__(
-        self, parameters: FlatParameters, chosen: Optimization, length: tuple[int, int]
+        self, parameters: FlatParameters, chosen: Sequence[Optimization], length: tuple[int, int]
     ) -> None:
         self._parameters = parameters
-        self._chosen = chosen
         self._names = {name: group for group, names in parameters.names.items() for name in names}
         flat = {group: tensor.detach() for group, tensor in parameters.flat.items()}
         self._views = [self._own(flat, run) for run in range(parameters.n_runs)]
-        self._optimizers = [self._optimizer(own) for own in self._views]
-        self._start = [_numbers(group) for group in self._optimizers[0].param_groups]
-        tried = self._optimizer(self._views[0])
-        self._schedule = LRSchedule(chosen, tried, length, parameters.device)
+        runs = list(zip(self._views, chosen, strict=True))
+        self._optimizers = [self._optimizer(views, own) for views, own in runs]
+        self._starts = [[_numbers(g) for g in own.param_groups] for own in self._optimizers]
+        self._schedules = [
+            LRSchedule(own, self._optimizer(views, own), length, parameters.device)
+            for views, own in runs
+        ]
 
     def _own(self, flat: Mapping[str, Tensor], run: int) -> dict[str, Tensor]:
         """Returns one run's learnt parameters, under the user's names, as views."""
@@ -208,18 +227,18 @@ class OwnSteps(StepTaker):
         unique = {location: name for name, location in reversed(learnt.items())}
         return {name: location.read(views) for location, name in reversed(unique.items())}
 
-    def _optimizer(self, own: dict[str, Tensor]) -> torch.optim.Optimizer:
+    def _optimizer(self, own: dict[str, Tensor], chosen: Optimization) -> torch.optim.Optimizer:
         groups: dict[tuple[float, float], list[Tensor]] = {}
         for name, view in own.items():
             group = self._names[self._parameters.locations[name].name]
-            groups.setdefault(_rates(group, self._chosen), []).append(view.requires_grad_())
-        assert self._chosen.optimizer is not None
+            groups.setdefault(_rates(group, chosen), []).append(view.requires_grad_())
+        assert chosen.optimizer is not None
         made = [
             {"params": views, "lr": rate, "weight_decay": decay}
             for (rate, decay), views in groups.items()
         ]
         try:
-            optimizer = self._chosen.optimizer(made)
+            optimizer = chosen.optimizer(made)
         except Exception as error:  # whatever an optimizer says to these parameters
             raise ValueError(
                 "`optimizer` should make an optimizer of torch's from parameter groups. "
@@ -242,8 +261,9 @@ class OwnSteps(StepTaker):
         for run, optimizer in enumerate(self._optimizers):
             for name, gradient in self._own(flat, run).items():
                 self._views[run][name].grad = gradient
-            if not self._schedule.is_constant:
-                options = self._schedule.options(self._parameters.n_batches)
+            schedule = self._schedules[run]
+            if not schedule.is_constant:
+                options = schedule.options(self._parameters.n_batches)
                 for group, own in zip(optimizer.param_groups, options, strict=True):
                     group.update(own)
             optimizer.step()
@@ -261,7 +281,7 @@ class OwnSteps(StepTaker):
             # Some count, or estimate a rate, in their groups.
             for index, group in enumerate(optimizer.param_groups):
                 for name, value in _numbers(group).items():
-                    if value != self._start[index].get(name):
+                    if value != self._starts[run][index].get(name):
                         found |= _saved(f"optimizer groups/{run}/{index}/{name}", value)
         return found
 

@@ -1,7 +1,8 @@
 """What one run trains."""
 
 from collections.abc import Sequence, Sized
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
 
 from torch import nn
 
@@ -93,15 +94,25 @@ class Run:
 
 
 def check_alike(runs: Sequence[Run]) -> None:
-    """Raises unless runs can go through one program: equal settings but for the budget."""
+    """Raises unless runs can go through one program: equal settings but for a few numbers."""
     if not runs:
         raise ValueError("`runs` should hold at least one run. Found none.")
-    common = list(dict.fromkeys(run.settings.in_common() for run in runs))
-    if len(common) > 1:
-        a, b = common[:2]
-        name = next(f.name for f in fields(a) if getattr(a, f.name) != getattr(b, f.name))
-        raise ValueError(
-            "Runs that train together should have equal settings, but for `budget` and "
-            f"`budget_weight`. Found {len(common)} different ones: `{name}` is "
-            f"{getattr(a, name)!r} in one and {getattr(b, name)!r} in another."
-        )
+    first = runs[0].settings.in_common()
+    for run in runs[1:]:
+        name, a, b = first_difference(first, run.settings.in_common())
+        if name:
+            raise ValueError(
+                "Runs that train together should have equal settings, but for learning rates, "
+                f"`budget` and `budget_weight`. Found `{name}` {a!r} in one and {b!r} in another."
+            )
+
+
+def first_difference(a: Any, b: Any) -> tuple[str, Any, Any]:
+    """Returns the first field, at any depth, in which two settings differ, and both values."""
+    for own in fields(a):
+        here, there = getattr(a, own.name), getattr(b, own.name)
+        if here != there and is_dataclass(here) and type(here) is type(there):
+            return first_difference(here, there)
+        if here != there:
+            return own.name, here, there
+    return "", None, None

@@ -56,9 +56,8 @@ class Trainer:
         self.parameters = FlatParameters(networks, device, chosen.execution.mixed_precision)
         self._learnt = [flat for _, flat in self.parameters.learnt()]
         n_batches = chosen.rounds * self.n_tasks
-        self._steps = step_taker(
-            self.parameters, chosen.optimization, n_batches, self._tasks_per_step
-        )
+        optimizations = [run.settings.optimization for run in runs]
+        self._steps = step_taker(self.parameters, optimizations, n_batches, self._tasks_per_step)
         decay = chosen.optimization.ema_decay
         self._ema = EMA(self.parameters, decay, self._tasks_per_step) if decay else None
         self._gradient_pass = GradientPass(runs, device)

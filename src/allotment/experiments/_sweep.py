@@ -97,6 +97,7 @@ class RunGroup:
         first = self.runs[0]
         return (
             first.settings.in_common() == run.settings.in_common()
+            and first.settings.optimization == run.settings.optimization
             and _is_learnt(first) == _is_learnt(run)
             and not difference(first.network, run.network)
         )

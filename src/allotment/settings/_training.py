@@ -103,7 +103,8 @@ class TrainingSettings:
     def in_common(self) -> "TrainingSettings":
         """Returns the settings without what may differ between runs that train as one program."""
         penalties = replace(self.penalties, budget=None, budget_weight=1.0)
-        return replace(self, penalties=penalties)
+        rates = replace(self.optimization, learning_rate=1.0, allocation_learning_rate=None)
+        return replace(self, penalties=penalties, optimization=rates)
 
     def changed(self, **values: Any) -> "TrainingSettings":
         """Returns the settings with other values for fields of any group, each by its own name.
