@@ -68,20 +68,24 @@ class DeviceDataset:
         """Returns the number under which a split's permutation and targets are known here."""
         return self._kind_numbers[self._kind(split)]
 
-    def fetch(self, rows: Tensor, kinds: Tensor) -> tuple[Tensor, tuple[Tensor, ...]]:
+    def fetch(
+        self, rows: Tensor, kinds: Tensor, *, n_alike: int = 1
+    ) -> tuple[Tensor, tuple[Tensor, ...]]:
         """Returns inputs ``[R, B, ...]`` and targets of rows ``[R, B]`` of kinds ``[R]``.
 
-        There are targets of every spec; those of a spec that a kind does not have are any.
+        There are targets of every spec; those of a spec that a kind does not have are any. Where
+        ``n_alike`` entries that follow each other have the same inputs, these are fetched once.
         """
-        found = self.inputs.index_select(0, rows.flatten())
+        own_rows = rows[::n_alike]
+        found = self.inputs.index_select(0, own_rows.flatten())
         x = preprocess(found, None, self.scale, keep=self._keep)
         permutations, offsets, specs = self._kinds.index_select(0, kinds).unbind(1)  # [R] each
         if self._permutations is not None:
-            order = self._permutations.index_select(0, permutations)  # [R, numbers]
-            numbers = x.view(*rows.shape, -1)
+            order = self._permutations.index_select(0, permutations[::n_alike])  # [R, numbers]
+            numbers = x.view(*own_rows.shape, -1)
             x = numbers.gather(2, order.unsqueeze(1).expand(numbers.shape))
         y = self._fetched_targets(rows + offsets.unsqueeze(1), specs)
-        return x.view(*rows.shape, *self.inputs.shape[1:]), y
+        return x.view(*own_rows.shape, *self.inputs.shape[1:]), y
 
     def _fetched_targets(self, rows: Tensor, specs: Tensor) -> tuple[Tensor, ...]:
         found = []
@@ -92,6 +96,42 @@ class DeviceDataset:
             y = targets.index_select(0, own.flatten())
             found.append(y.view(*rows.shape, *targets.shape[1:]))
         return tuple(found)
+
+
+class KnownLabels:
+    """Which examples of one array each task knows the label of, where not all are known."""
+
+    def __init__(
+        self, runs: Sequence[Sequence[Task]], dataset: DeviceDataset, device: torch.device
+    ) -> None:
+        self._table = torch.zeros(0, len(dataset.inputs), dtype=torch.bool)
+        numbers: dict[int, int] = {}  # of rows in the table, by the identity of a split
+        for split in [task.train for tasks in runs for task in tasks]:
+            if id(split) not in numbers:
+                numbers[id(split)] = len(self._table)
+                known = torch.zeros(1, len(dataset.inputs), dtype=torch.bool)
+                known[0, dataset.rows(split)] = True
+                self._table = torch.cat([self._table, known])
+        self._numbers = torch.tensor([[numbers[id(t.train)] for t in tasks] for tasks in runs])
+        self.rows = [self._table[own].any(dim=0).nonzero().squeeze(1) for own in self._numbers]
+        self.are_all = all(
+            bool(self._table[own][:, rows].all())
+            for own, rows in zip(self._numbers, self.rows, strict=True)
+        )
+        self._on_device = self._table.to(device), self._numbers.to(device)
+
+    def fetch(self, rows: Tensor, tasks: Tensor) -> Tensor:
+        """Returns which labels are known, ``[R, T, B]``, of rows and tasks ``[R, T]``."""
+        table, numbers = (
+            self._on_device
+            if rows.device == self._on_device[0].device
+            else (
+                self._table,
+                self._numbers,
+            )
+        )
+        places = numbers.gather(1, tasks).unsqueeze(2) * table.shape[1] + rows
+        return table.view(-1).index_select(0, places.flatten()).view(places.shape)
 
 
 def why_fetched(tasks: Sequence[Task]) -> str:

@@ -39,20 +39,20 @@ class Batch(NamedTuple):
     noise: Noise  # [R, N], [R, B, D] and [R, B, N]
     further: tuple[Any, ...] = ()  # the rest of a batch that is computed in pieces
 
-    def part(self, index: int, task: int | Tensor) -> tuple[Any, ...]:
+    def part(self, index: int, task: int | Tensor, shares_inputs: bool = False) -> tuple[Any, ...]:
         """Returns the arguments of one run, or of one task in a run."""
         targets = tuple(part[index] for part in self.targets)
         noise = Noise(*(None if part is None else part[index] for part in self.noise))
-        return task, self.inputs[index], targets, noise
+        return task, self.inputs if shares_inputs else self.inputs[index], targets, noise
 
-    def in_pieces(self, n: int) -> "Batch":
+    def in_pieces(self, n: int, shares_inputs: bool) -> "Batch":
         """Returns it as the first of ``n`` pieces, with the rest beside it."""
         dim = self.tasks.ndim  # of the examples, behind runs and the tasks of a joint step
 
         def cut(part: Tensor | None) -> Sequence[Any]:
             return [None] * n if part is None else part.chunk(n, dim)
 
-        inputs = cut(self.inputs)
+        inputs = self.inputs.chunk(n, 1) if shares_inputs else cut(self.inputs)
         targets = zip(*map(cut, self.targets), strict=True)
         dropout, examples = cut(self.noise.dropout), cut(self.noise.examples)
         pieces = [
@@ -99,8 +99,10 @@ class LossModule(nn.Module):
 class Forward:
     """Computes the loss of one run, and what its gates are charged.
 
-    ``shares_streams`` says whether a penalty may have a stream beside the loss: where runs have
-    the streams, they need them for their branches.
+    ``shares_inputs`` says whether the tasks of a joint step have the same inputs; then what comes
+    before the first gates is computed once for all of them. ``shares_streams`` says whether a
+    penalty may have a stream beside the loss: where runs have the streams, they need them for
+    their branches.
     """
 
     def __init__(
@@ -111,6 +113,7 @@ class Forward:
         budget_scope: str,
         *,
         is_joint: bool,
+        shares_inputs: bool,
         shares_streams: bool,
     ) -> None:
         self.parameters = parameters
@@ -121,6 +124,7 @@ class Forward:
         self._module = LossModule(parameters.network, losses, parameters.mixed_precision)
         self._within = Within(parameters.network)
         self.is_joint = is_joint
+        self.shares_inputs = shares_inputs
         # From a run's state, its task (of a joint step, all tasks) and batch to loss and charges.
         self.of_run = self._all_tasks if is_joint else self._one_task
 
@@ -136,13 +140,14 @@ class Forward:
     ) -> tuple[Tensor, Tensor]:
         """Returns the losses and the charges of a joint step, ``[T]`` each."""
         if isinstance(tasks, Tensor):
-            in_dims = (None, 0, 0, 0, noise_dims(noise), None)
+            x_dim = None if self.shares_inputs else 0
+            in_dims = (None, 0, x_dim, 0, noise_dims(noise), None)
             one = partial(self._one_task, run=run)
             batched = vmap(one, in_dims=in_dims, randomness="different")
             found: tuple[Tensor, Tensor] = batched(state, tasks, x, y, noise, budgets)
             return found
         batch = Batch(torch.empty(0), x, y, noise)
-        parts = [batch.part(i, task) for i, task in enumerate(tasks)]
+        parts = [batch.part(i, task, self.shares_inputs) for i, task in enumerate(tasks)]
         results = [
             self._one_task(state, task, own_x, own_y, own_noise, budgets, run)
             for task, own_x, own_y, own_noise in parts

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.func import vmap
 
 from ..modules import HeadTable
 from ..tasks import GeneratedDataset, Loss, Split, Task
@@ -53,12 +54,19 @@ def some_targets(source: Split | GeneratedDataset) -> Tensor:
 class Losses:
     """The loss specs of all tasks of ``R`` runs, and the loss of a batch.
 
-    A batch holds targets of every spec, of which the one of its task counts.
+    A batch holds targets of every spec, of which the one of its task counts. Where they
+    ``are_masked``, behind them is which labels are known; a loss is then the mean over those.
     """
 
     def __init__(
-        self, tasks: Sequence[Sequence[Task]], network: "TaskNetwork", device: torch.device
+        self,
+        tasks: Sequence[Sequence[Task]],
+        network: "TaskNetwork",
+        device: torch.device,
+        *,
+        are_masked: bool = False,
     ) -> None:
+        self._are_masked = are_masked
         self._names = [[task.name for task in own] for own in tasks]
         examples: dict[LossSpec, Tensor] = {}  # a target of each spec
         self._rows: list[list[LossSpec]] = []  # by run and task
@@ -95,6 +103,31 @@ class Losses:
         self, outputs: Tensor, targets: Sequence[Tensor], task: int | Tensor, run: int
     ) -> Tensor:
         """Returns the loss of one run's batch, given its targets ``[B, ...]`` of every target."""
+        if self._are_masked:
+            *targets, known = targets
+            return self._of_known(outputs, targets, task, run, known)
+        return self._of_all(outputs, targets, task, run)
+
+    def _of_known(
+        self,
+        outputs: Tensor,
+        targets: Sequence[Tensor],
+        task: int | Tensor,
+        run: int,
+        known: Tensor,
+    ) -> Tensor:
+        """Returns the mean loss over examples whose label is known, 0 where none is."""
+
+        def one(output: Tensor, *target: Tensor) -> Tensor:
+            alone = [part.unsqueeze(0) for part in target]
+            return self._of_all(output.unsqueeze(0), alone, task, run)
+
+        each = torch.where(known, vmap(one)(outputs, *targets), 0.0)
+        return each.sum() / known.sum().clamp_min(1)
+
+    def _of_all(
+        self, outputs: Tensor, targets: Sequence[Tensor], task: int | Tensor, run: int
+    ) -> Tensor:
         if self.are_one:
             return self._specs[0].loss(outputs, targets[0])
         if isinstance(task, int):

@@ -203,7 +203,8 @@ def choose_task(forward: Forward, runs: Choice, step: Choice) -> Choice:
     reason = why_by_number(forward)
     if reason:
         return Choice("number", reason)
-    if step.value == "eager" and runs.value != "vmapped" and not forward.losses.are_one:
+    is_apart = step.value == "eager" and runs.value != "vmapped" and not forward.shares_inputs
+    if is_apart and not forward.losses.are_one:
         return Choice("number", "each batch needs the loss of its own task alone.")
     return Choice("tensor", "gates and heads are looked up by it.")
 

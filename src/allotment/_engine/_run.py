@@ -9,7 +9,7 @@ from torch import nn
 from .._checks import check_whole, described, is_list_of
 from ..modules import TaskNetwork, as_network
 from ..settings import TrainingSettings
-from ..tasks import Task, check_names
+from ..tasks import Split, Task, check_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,6 +41,7 @@ class Run:
         self._put_in_order()
         self._check_validation()
         self._check_sampling()
+        self._check_shared_examples()
 
     @property
     def network(self) -> TaskNetwork:
@@ -86,11 +87,26 @@ class Run:
                 "`sampling_power` should be 0 where the number of a task's examples is not known. "
                 f"Found `sampling_power = {self.settings.sampling_power}` and task {unsized[0]!r}."
             )
-        if self.settings.schedule == "joint" and self.shares() is not None:
+        if self.settings.is_joint and self.shares() is not None:
             raise ValueError(
                 "Tasks should be drawn alike in joint steps, which take a batch of each. "
                 f"Found shares of {[round(share, 3) for share in self.shares() or []]}."
             )
+
+    def _check_shared_examples(self) -> None:
+        if self.settings.schedule != "multi_label":
+            return
+        first = self.tasks[0].train
+        for task in self.tasks:
+            if (
+                not isinstance(task.train, Split)
+                or task.train.inputs is not first.inputs
+                or task.train.permutation is not first.permutation
+            ):
+                raise ValueError(
+                    'Tasks should share one array of inputs for `schedule = "multi_label"`, as '
+                    f"those of `tasks_from_table` do. Found that task {task.name!r} has its own."
+                )
 
 
 def check_alike(runs: Sequence[Run]) -> None:

@@ -10,7 +10,7 @@ from torch import Tensor
 from .._streams import stream
 from ..settings import ROUNDS_PER_BLOCK
 from ..tasks import GeneratedDataset, Split
-from ._dataset import DeviceDataset
+from ._dataset import DeviceDataset, KnownLabels
 from ._losses import some_targets, target_spec
 from ._run import Run
 from ._threads import one_thread
@@ -50,14 +50,20 @@ class Block:
 class BatchSampler:
     """Draws blocks; each draw is a function of a run's seed, its use and the block's number.
 
-    ``widths`` says how many uniform numbers each use takes.
+    ``widths`` says how many uniform numbers each use takes. With ``labels``, tasks share the
+    examples of a step.
     """
 
     def __init__(
-        self, runs: Sequence[Run], dataset: DeviceDataset | None, widths: Mapping[str, int]
+        self,
+        runs: Sequence[Run],
+        dataset: DeviceDataset | None,
+        widths: Mapping[str, int],
+        labels: KnownLabels | None = None,
     ) -> None:
         self._runs = runs
         self._dataset = dataset
+        self._labels = labels
         self._widths = {use: width for use, width in widths.items() if width}
         self._batch_size = runs[0].settings.batch_size
         self._n_tasks = len(runs[0].tasks)
@@ -100,10 +106,23 @@ class BatchSampler:
         block.tasks[:, r] = order
         for use, noise in block.noise.items():
             noise[:, r] = uniform(noise[:, r], stream(self._runs[r].seed, use, number))
+        if self._labels is not None:
+            self._fill_shared(block, r, number, self._labels.rows[r])
+            return
         counts = order.bincount(minlength=self._n_tasks).tolist()
         for task, steps in enumerate(order.argsort(stable=True).split(counts)):
             if len(steps):
                 self._fill_task(block, r, task, number, steps)
+
+    def _fill_shared(self, block: Block, r: int, number: int, rows: Tensor) -> None:
+        """Writes rows that all tasks of a step share."""
+        assert self._dataset is not None and block.rows is not None and block.kinds is not None
+        n = ROUNDS_PER_BLOCK * self._batch_size
+        epochs = self._epochs.setdefault((r, 0), Epochs(self._runs[r].seed, 0, len(rows)))
+        shared = rows[epochs.positions(number * n, n)].view(ROUNDS_PER_BLOCK, -1)
+        block.rows[:, r] = shared.repeat_interleave(self._n_tasks, dim=0)
+        kinds = [self._dataset.kind(task.train) for task in self._runs[r].tasks]
+        block.kinds[:, r] = torch.tensor(kinds)[block.tasks[:, r]]
 
     def _fill_task(self, block: Block, r: int, task: int, number: int, steps: Tensor) -> None:
         run = self._runs[r]

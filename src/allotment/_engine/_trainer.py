@@ -13,7 +13,7 @@ from .._streams import torch_stream
 from ..modules import HeadTable, Noise
 from ._augmentation import Augmenter
 from ._compact import compact, fill
-from ._dataset import device_dataset, why_fetched
+from ._dataset import KnownLabels, device_dataset, why_fetched
 from ._forward import BalancingError, Batch, Forward, GradientPass
 from ._losses import Losses
 from ._optimizer import step_taker
@@ -51,7 +51,7 @@ class Trainer:
         self.n_tasks = len(runs[0].tasks)
         self._seed = runs[0].seed  # of draws that modules make by themselves, such as dropout
         # How many task batches one step takes: in a joint one, a batch of every task.
-        self._tasks_per_step = self.n_tasks if chosen.schedule == "joint" else 1
+        self._tasks_per_step = self.n_tasks if chosen.is_joint else 1
         networks = [run.network for run in runs]
         self.parameters = FlatParameters(networks, device, chosen.execution.mixed_precision)
         self._learnt = [flat for _, flat in self.parameters.learnt()]
@@ -82,19 +82,22 @@ class Trainer:
             "augmentation": self._augmenter.n_draws,
         }
         self._why_fetched = why_fetched(tasks)
+        self._labels: KnownLabels | None = None
         if self._why_fetched:
             if self._augmenter.n_draws:
                 raise ValueError(
                     "`augmentation` should be left out where batches are fetched one by one, since "
                     f"{self._why_fetched}; a dataset augments by itself. Found it set."
                 )
-            is_joint = self.settings.schedule == "joint"
             self._sampler: StreamedBatches | BatchSampler = StreamedBatches(
-                runs, widths, self.device, is_joint
+                runs, widths, self.device, self.settings.is_joint
             )
             return
         self._dataset = device_dataset(tasks, self.device, keep=network.accepted_dtypes)
-        self._sampler = BatchSampler(runs, self._dataset, widths)
+        if self.settings.schedule == "multi_label":
+            assert self._dataset is not None
+            self._labels = KnownLabels([run.tasks for run in runs], self._dataset, self.device)
+        self._sampler = BatchSampler(runs, self._dataset, widths, self._labels)
 
     def _prepare(self, runs: Sequence[Run], n_batches: int, is_over: bool) -> ExecutionPlan:
         """Finds out how steps are best taken, and records one; what that moves is put back."""
@@ -111,10 +114,13 @@ class Trainer:
                 parameters,
                 StreamedLosses(tasks, self._why_fetched)
                 if self._why_fetched
-                else Losses(tasks, parameters.network, self.device),
+                else Losses(
+                    tasks, parameters.network, self.device, are_masked=self._has_unknown_labels
+                ),
                 PenaltySchedule(penalties, sizes, n_batches),
                 chosen.penalties.budget_scope,
-                is_joint=chosen.schedule == "joint",
+                is_joint=chosen.is_joint,
+                shares_inputs=self._labels is not None,
                 shares_streams=shares_streams,
             )
 
@@ -195,6 +201,10 @@ class Trainer:
             self._drawn = (number, self._sampler.make(number))
         block = self._drawn[1]
         tasks = block.tasks[:n_batches].clone()
+        if self._has_unknown_labels:
+            assert self._labels is not None and block.rows is not None
+            known = self._labels.fetch(block.rows[:n_batches].transpose(0, 1), tasks.T)
+            tasks[~known.any(dim=2).T] = -1  # a batch without a label has no loss
         n_steps = n_batches // self._tasks_per_step
         with torch_stream(self._seed, "modules", number):
             if self._graph is not None:
@@ -208,6 +218,15 @@ class Trainer:
                         taken.append(self._step(here, index))  # noqa: PERF401
                     losses = torch.stack(taken)
         return losses.transpose(1, 2).flatten(0, 1), tasks
+
+    @property
+    def _n_sharing(self) -> int:
+        """How many tasks of a step have the same inputs."""
+        return 1 if self._labels is None else self.n_tasks
+
+    @property
+    def _has_unknown_labels(self) -> bool:
+        return self._labels is not None and not self._labels.are_all
 
     def _threads(self) -> AbstractContextManager[None]:
         return one_thread() if self.plan.threads.value == "one" else nullcontext()
@@ -233,18 +252,25 @@ class Trainer:
             x, y = here.of(block.inputs), tuple(here.of(targets) for targets in block.targets)
         else:
             assert block.rows is not None and block.kinds is not None
-            x, y = self._dataset.fetch(here.of(block.rows), here.of(block.kinds))
+            x, y = self._dataset.fetch(
+                here.of(block.rows), here.of(block.kinds), n_alike=self._n_sharing
+            )
+        tasks = here.by_run(here.of(block.tasks))
         noise = {use: here.of(part) for use, part in block.noise.items()}
         if "augmentation" in noise:
-            x = self._augmenter(x, noise.pop("augmentation"))
+            x = self._augmenter(x, noise.pop("augmentation")[:: self._n_sharing])
+        if self._has_unknown_labels:
+            assert self._labels is not None and block.rows is not None
+            known = self._labels.fetch(here.by_run(here.of(block.rows)), tasks)
+            y = (*y, known.flatten(0, 1))
         whole = Batch(
-            here.by_run(here.of(block.tasks)),
-            here.by_run(x),
+            tasks,
+            here.by_run(x) if self._n_sharing == 1 else x,
             tuple(map(here.by_run, y)),
             Noise(**{use: here.by_run(part) for use, part in noise.items()}),
         )
         n_pieces = self.settings.execution.accumulate
-        return whole if n_pieces == 1 else whole.in_pieces(n_pieces)
+        return whole if n_pieces == 1 else whole.in_pieces(n_pieces, self._n_sharing > 1)
 
     def averaged(self) -> AbstractContextManager[None]:
         """Puts the averaged weights, where there are any, in their place for a while."""

@@ -30,7 +30,8 @@ class TrainingSettings:
         rounds: How long to train.
         batch_size: Examples in a batch.
         schedule: "alternating": an optimizer step for each task; "joint": one for a batch of every
-            task.
+            task; "multi_label": one for a batch of examples that all tasks share, each with a loss
+            on those whose label it knows.
         sampling_power: A task is drawn as often as its number of examples to this power says, times
             its own `sampling`. 0: all alike; 1: in proportion; between, what is large counts less.
         evaluate_every: Rounds between validation checks, a multiple of 10; None: only at the end.
@@ -72,7 +73,7 @@ class TrainingSettings:
                 "`batch_size` should be a multiple of `accumulate`. "
                 f"Found {self.batch_size} and {self.execution.accumulate}."
             )
-        check_choice("schedule", self.schedule, ["alternating", "joint"])
+        check_choice("schedule", self.schedule, ["alternating", "joint", "multi_label"])
         if self.evaluate_every is not None:
             check_at_least("evaluate_every", self.evaluate_every, 1)
             if self.evaluate_every % ROUNDS_PER_BLOCK:
@@ -89,11 +90,16 @@ class TrainingSettings:
                     f"`evaluate_every = {self.evaluate_every}`, `keep_best = {self.keep_best}`."
                 )
         needs_joint = self.loss_balancing is not None and self.loss_balancing.needs_gradients
-        if needs_joint and self.schedule != "joint":
+        if needs_joint and not self.is_joint:
             raise ValueError(
                 '`schedule` should be "joint" for a loss balancing that sees the gradients of '
                 f"all tasks. Found `schedule = {self.schedule!r}`."
             )
+
+    @property
+    def is_joint(self) -> bool:
+        """Whether an optimizer step takes a batch of every task."""
+        return self.schedule != "alternating"
 
     @property
     def depends_on_rounds(self) -> bool:

@@ -106,13 +106,16 @@ class Tracker:
 
 
 def _by_task(losses: Floats, tasks: NDArray[np.int64], n_tasks: int) -> tuple[Floats, Floats]:
-    """Returns sums of losses ``[S, R]`` and how many they are, by round and task, ``[K, R, T]``."""
+    """Returns sums of losses ``[S, R]`` and how many they are, by round and task, ``[K, R, T]``.
+
+    A batch of task -1 is of none.
+    """
     rounds = losses.reshape(-1, n_tasks, losses.shape[1])  # [K, T, R] as they came
     order = tasks.reshape(rounds.shape)
     sums, counts = np.zeros(rounds.shape), np.zeros(rounds.shape)
-    k, _, r = np.indices(rounds.shape, sparse=True)
-    np.add.at(sums, (k, order, r), rounds)
-    np.add.at(counts, (k, order, r), 1.0)
+    k, place, r = np.nonzero(order >= 0)
+    np.add.at(sums, (k, order[k, place, r], r), rounds[k, place, r])
+    np.add.at(counts, (k, order[k, place, r], r), 1.0)
     return sums.swapaxes(1, 2), counts.swapaxes(1, 2)
 
 
