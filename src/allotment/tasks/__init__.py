@@ -7,6 +7,7 @@
 (2, True)
 """
 
+from ._split import UNKNOWN as UNKNOWN
 from ._split import GeneratedDataset as GeneratedDataset
 from ._split import Split as Split
 from ._split import preprocess as preprocess

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._checks import check_positive
-from ._split import GeneratedDataset, Split, as_split
+from ._split import GeneratedDataset, Split, as_split, with_known_targets
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
@@ -19,7 +19,8 @@ class Task:
     """A named task with its examples.
 
     ``train``, ``validation`` and ``test`` are splits, pairs of tensors or arrays, or map-style
-    datasets; ``train`` may be `GeneratedDataset` too.
+    datasets; ``train`` may be `GeneratedDataset` too. Integer targets of -100 are labels that are
+    not known: examples without any known label are left out.
 
     Attributes:
         name: Different from the other tasks' names.
@@ -28,8 +29,7 @@ class Task:
         test: Examples that are looked at once, at the end, if any.
         n_outputs: Numbers the network gives; 0: the largest label + 1, or the targets' width.
         loss: From outputs and targets to the mean over a batch; None: cross-entropy for integer
-            targets (a classification), the mean squared error for others (a regression). With
-            another loss it is no classification, whatever its targets.
+            targets (a classification), the mean squared error for others (a regression).
         family: The group the task is known to belong to, for analysis alone.
         weight: What its loss is multiplied by in training; losses are reported without it.
     """
@@ -57,7 +57,7 @@ class Task:
     def __post_init__(self) -> None:
         for part in ("train", "validation", "test"):
             value = getattr(self, part)
-            if isinstance(value, Split) or (value is None and part != "train"):
+            if value is None and part != "train":
                 continue
             if isinstance(value, GeneratedDataset):
                 if part == "train":
@@ -66,10 +66,16 @@ class Task:
                     f"Task {self.name!r}: `{part}` should be fixed. Found GeneratedDataset."
                 )
             try:
-                object.__setattr__(self, part, as_split(value))
+                object.__setattr__(self, part, with_known_targets(as_split(value)))
             except ValueError as error:
                 raise ValueError(f"Task {self.name!r}, {part}: {error}") from error
         check_positive("weight", self.weight)
+        if self.loss is not None and not callable(self.loss):
+            raise TypeError(
+                f"Task {self.name!r}: `loss` should be a function of outputs and targets, such as "
+                "torch.nn.functional.l1_loss, or None: cross-entropy for integer targets, the "
+                f"mean squared error for others. Found `loss = {self.loss!r}`."
+            )
         if self.n_outputs == 0:
             object.__setattr__(self, "n_outputs", self._natural_n_outputs())
 
@@ -82,8 +88,14 @@ class Task:
 
     @property
     def is_classification(self) -> bool:
-        """Whether targets are class labels: integers, learnt by cross-entropy."""
-        return self._has_integers and _is_cross_entropy(self.loss_function)
+        """Whether targets are class labels: integers with an output for each class.
+
+        With cross-entropy there may be several labels for an example; with any other loss there is
+        one, and at least two outputs.
+        """
+        if not self._has_integers or _is_cross_entropy(self.loss_function):
+            return self._has_integers
+        return bool(self.train.targets.ndim == 1 and self.n_outputs != 1)
 
     @property
     def _has_integers(self) -> bool:
@@ -98,7 +110,7 @@ class Task:
         if not isinstance(self.train, Split):
             return 1
         targets = self.train.targets
-        if self.is_classification or (self._has_integers and targets.ndim == 1):
+        if self.is_classification:
             own = targets if self.train.rows is None else targets[self.train.rows]
             return int(own.max()) + 1
         return 1 if targets.ndim == 1 else targets.shape[1]

@@ -14,6 +14,9 @@ from ..modules import ModularLayer, MultiTaskNetwork, TaskNetwork
 from ..tasks import GeneratedDataset, Split, preprocess
 
 
+_INTEGERS = " Integer inputs stay integers: make them floating-point where they are numbers."
+
+
 def two_examples(source: Split | GeneratedDataset) -> tuple[Tensor, Tensor]:
     """Returns two inputs, as a network sees them, and their targets."""
     if isinstance(source, GeneratedDataset):
@@ -102,6 +105,7 @@ def _through(module: Callable[[Tensor], Tensor], name: str, x: Tensor) -> Tensor
         raise ValueError(
             "Each part of a network should take what the part before it gives. "
             f"Found {name} with an input {in_words(x)}: {first_line(error)}"
+            + (_INTEGERS if x.dtype in (torch.int32, torch.int64) else "")
         ) from error
     if not isinstance(y, Tensor):
         raise ValueError(

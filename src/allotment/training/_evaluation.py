@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
@@ -9,7 +10,7 @@ from torch.func import functional_call, vmap
 from .._engine import FlatParameters, Run, rounded, widened
 from .._schema import Evaluation
 from .._streams import torch_stream
-from ..tasks import Split, Task, preprocess
+from ..tasks import UNKNOWN, Split, Task, preprocess
 
 EXAMPLES_AT_ONCE = {"cpu": 2_048, "cuda": 32_768}  # over all runs
 # Whether batches are filled up, to have few lengths: the libraries of a GPU prepare for each.
@@ -47,7 +48,7 @@ def _evaluations(
         columns.append(torch.cat(scores, dim=1))
     parameters.network.train()
     losses, accuracies = torch.stack(columns, dim=2).cpu().double().numpy()  # [R, T] each
-    classifies = any(task.is_classification for task in runs[0].tasks)
+    classifies = not np.isnan(accuracies).all()
     return [
         Evaluation(split=split, losses=losses[r], accuracies=accuracies[r] if classifies else None)
         for r in range(len(runs))
@@ -66,20 +67,29 @@ def _scores(
     examples = task.split(split)
     assert examples is not None
     total = torch.zeros(2, parameters.n_runs if is_vmapped else 1, device=parameters.device)
+    n_known = 0  # examples, or labels where an example has several
     for x, y in _batches(examples, parameters):
+        has_labels = task.is_classification and y.ndim > 1
+        n = int((y != UNKNOWN).sum()) if has_labels else len(y)
+        n_known += n
 
-        def one(state: dict[str, Tensor], x: Tensor = x, y: Tensor = y) -> Tensor:
+        def one(state: dict[str, Tensor], x: Tensor = x, y: Tensor = y, n: int = n) -> Tensor:
             outputs = widened(functional_call(parameters.network, state, (x, index)))[: len(y)]
-            loss = task.loss_function(outputs, y) * len(y)
-            if not task.is_classification:
+            loss = task.loss_function(outputs, y) * n
+            if not _has_classes(task, outputs):
                 return torch.stack([loss, torch.full_like(loss, torch.nan)])
-            n_correct = (outputs.argmax(dim=1) == y).sum()
+            n_correct = (outputs.argmax(dim=1) == y).sum()  # a label of -100 never is
             return torch.stack([loss, n_correct.to(loss.dtype)])
 
         total += (
             vmap(one, randomness="different")(state).T if is_vmapped else one(state).unsqueeze(1)
         )
-    return total / len(examples)
+    return total / n_known
+
+
+def _has_classes(task: Task, outputs: Tensor) -> bool:
+    """Tells whether there is an output for each class: one logit alone has no largest."""
+    return task.is_classification and (task.n_outputs == 1 or outputs.shape[1:2] != (1,))
 
 
 def _batches(split: Split, parameters: FlatParameters) -> Iterator[tuple[Tensor, Tensor]]:
