@@ -7,10 +7,13 @@
 (2, True)
 """
 
+from ._preprocessing import TablePreprocessing as TablePreprocessing
 from ._split import UNKNOWN as UNKNOWN
 from ._split import GeneratedDataset as GeneratedDataset
 from ._split import Split as Split
 from ._split import preprocess as preprocess
+from ._table import TableTasks as TableTasks
+from ._table import tasks_from_table as tasks_from_table
 from ._task import Loss as Loss
 from ._task import Task as Task
 from ._task import check_names as check_names
