@@ -105,7 +105,8 @@ def _column(name: str, values: Any, unknown: set[object]) -> Column:
     if array.dtype.kind == "f":
         is_known = is_known & ~np.isnan(array)
     elif array.dtype.kind not in "biu":
-        array = _objects([_plain(value) for value in array.tolist()])
+        texts = array.tolist()
+        array = _objects([value if type(value) is str else _plain(value) for value in texts])
         is_known = is_known & np.array([value is not None for value in array], dtype=bool)
     is_known = is_known & ~_are_among(array, unknown)
     kind = _kind(name, array, is_known)

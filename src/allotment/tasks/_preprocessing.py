@@ -33,7 +33,7 @@ class InputColumn(ABC):
         """A name for each of ``F`` features."""
 
     @abstractmethod
-    def features(self, column: Column) -> Floats:
+    def features(self, column: Column) -> NDArray[Any]:
         """Returns the features of a column, shape ``[N, F]``."""
 
 
@@ -57,7 +57,7 @@ class NumberColumn(InputColumn):
     def feature_names(self) -> list[str]:
         return [self.name, f"{self.name} unknown"][: 1 + self.has_unknown]
 
-    def features(self, column: Column) -> Floats:
+    def features(self, column: Column) -> NDArray[Any]:
         x = (_finite(self.name, column) - self.mean) / self.std
         features = [np.where(column.is_known, x, 0.0), ~column.is_known]
         return np.stack(features[: 1 + self.has_unknown], axis=1).astype(np.float64)
@@ -82,13 +82,13 @@ class CategoryColumn(InputColumn):
         names = [f"{self.name}={category}" for category in self.categories]
         return [*names, f"{self.name} unknown"] if self.has_unknown else names
 
-    def features(self, column: Column) -> Floats:
+    def features(self, column: Column) -> NDArray[Any]:
         places = {category: place for place, category in enumerate(self.categories)}
         n = len(places)
         # What is not known has the place behind the last.
         known = [places.get(value, n) for value in column.values.tolist()]
         place = np.where(column.is_known, np.array(known), n)
-        return np.eye(n + 1)[place][:, : n + self.has_unknown]
+        return np.eye(n + 1, dtype=np.float32)[place][:, : n + self.has_unknown]
 
 
 @dataclass(frozen=True)
@@ -160,8 +160,14 @@ class TablePreprocessing:
 
     def encoded(self, columns: Mapping[str, Column]) -> Tensor:
         """Returns a network's inputs for columns, ``[N, D]``."""
-        parts = [c.features(chosen(columns, c.name, "An input")) for c in self.inputs]
-        return torch.tensor(np.concatenate(parts, axis=1)).to(torch.get_default_dtype())
+        n = len(next(iter(columns.values())).values)
+        x = torch.empty(n, self.n_features)
+        start = 0
+        for way in self.inputs:  # one after another: a table may be large
+            features = torch.from_numpy(way.features(chosen(columns, way.name, "An input")))
+            x[:, start : start + features.shape[1]] = features
+            start += features.shape[1]
+        return x
 
     def target(self, task: str) -> TargetColumn:
         """Returns the target of this name."""
