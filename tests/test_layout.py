@@ -35,6 +35,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_engine": {*_CORE, "tasks", "settings"},
     "training": {"allocation", "modules", "tasks", "settings", "_engine"},
     "lightning": {"allocation", "modules", "tasks", "settings", "_engine", "training"},
+    "sklearn": {"allocation", "modules", "tasks", "settings", "training"},
     "records": {"settings"},  # the values it writes are plain dataclasses in a top-level file
     "analysis": {"records"},
     "report": {"records", "analysis"},
@@ -56,6 +57,7 @@ ENGINE_NAMES = {"ExecutionPlan", "Run"}  # what `training` passes on of the priv
 OTHERS = (
     *("rich", "safetensors", "pooch", "sklearn", "scipy", "matplotlib", "jinja2", "PIL"),
     *("requests", "lightning", "ray", "onnx", "onnxscript", "onnxruntime", "torchmetrics"),
+    *("pandas", "polars"),
 )
 
 TINY_FIT = """
