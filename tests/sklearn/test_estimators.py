@@ -20,7 +20,7 @@ LABELS = np.stack([X[:, 0] > 0, np.digitize(X[:, 1], [-0.5, 0.5])], axis=1).asty
 NUMBERS = np.stack([X[:, 0] + X[:, 1], 1_000 * X[:, 2] + 5_000], axis=1)
 
 
-@parametrize_with_checks(
+@parametrize_with_checks(  # type: ignore[untyped-decorator]
     [
         AllotmentClassifier(**SMALL, learning_rate=0.03),
         AllotmentRegressor(**SMALL, learning_rate=0.03),

@@ -191,14 +191,11 @@ def test_a_held_out_part_without_a_known_value_is_left_out_for_that_task_alone()
 @mark.parametrize("n_runs", [1, 2])
 def test_training_equals_that_of_each_task_on_its_known_rows(n_runs: int) -> None:
     table = al.tasks_from_table(COLUMNS, TARGETS)
-    apart = [
-        al.Task(
-            task.name,
-            *(split.examples() for split in (task.train, task.validation, task.test)),
-            n_outputs=task.n_outputs,
-        )
-        for task in table
-    ]
+    apart = []
+    for task in table:
+        train, validation, test = task.train, task.validation, task.test
+        own = [split.examples() for split in (train, validation, test)]
+        apart.append(al.Task(task.name, own[0], own[1], own[2], n_outputs=task.n_outputs))
 
     def outcomes(tasks: Any) -> list[al.Outcome]:
         runs = []

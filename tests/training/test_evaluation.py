@@ -189,7 +189,7 @@ def test_one_output_for_two_classes_has_no_accuracy() -> None:
 def test_labels_that_are_not_known_count_nowhere(n_runs: int) -> None:
     tasks = []
     for task in classes(3, 3):
-        parts = {}
+        parts: dict[str, Any] = {}
         for part in ("train", "validation", "test"):
             split = task.split(part)
             assert split is not None and split.rows is not None
@@ -199,13 +199,13 @@ def test_labels_that_are_not_known_count_nowhere(n_runs: int) -> None:
             parts[part] = replace(split, targets=targets)
         tasks.append(Task(task.name, **parts, n_outputs=3))
     assert len(tasks[0].test) == 19
-    alone = [
-        Task(task.name, **{part: task.split(part).examples() for part in parts}, n_outputs=3)  # type: ignore[union-attr]
-        for task in tasks
-    ]
+    alone = []
+    for task in tasks:
+        own: Any = {part: getattr(task, part).examples() for part in parts}
+        alone.append(Task(task.name, **own, n_outputs=3))
     found, expected = (
-        outcomes_of([a_run(seed, tasks=own, build=two_heads) for seed in range(n_runs)])
-        for own in (tasks, alone)
+        outcomes_of([a_run(seed, tasks=each, build=two_heads) for seed in range(n_runs)])
+        for each in (tasks, alone)
     )
     for a, b in zip(found, expected, strict=True):
         assert all(torch.equal(a.weights[name], b.weights[name]) for name in a.weights)

@@ -55,11 +55,9 @@ def test_an_embedding_is_trained(dtype: torch.dtype) -> None:
 def test_runs_with_embeddings_train_together_as_they_do_alone() -> None:
     tasks, settings = the_tasks(torch.int64), SETTINGS.changed(rounds=20)
     runs = [Run(a_network(seed, learnt=True), tasks, seed, settings) for seed in range(3)]
-    for progress in train(runs):
-        pass
+    *_, progress = train(runs)
     assert progress.outcomes is not None
     for run, outcome in zip(runs, progress.outcomes, strict=True):
-        for alone in train([run]):
-            pass
+        *_, alone = train([run])
         assert alone.outcomes is not None
         assert_close(outcome.weights, alone.outcomes[0].weights, rtol=1e-4, atol=1e-5)

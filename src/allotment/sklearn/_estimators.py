@@ -16,25 +16,13 @@ from .._checks import check_at_least, check_whole
 from .._streams import torch_stream
 from ..allocation import GumbelMatrix
 from ..modules import ModularLayer, MultiTaskNetwork
-from ..settings import Optimization, Penalties, TrainingSettings
+from ..settings import Execution, Optimization, Penalties, TrainingSettings
 from ..tasks import TableTasks, tasks_from_table
 from ..training import fit
 
 
 class _Estimator(BaseEstimator):  # type: ignore[misc]
-    """What both estimators share.
-
-    Args:
-        width: Features behind each layer.
-        n_components: Components side by side in each layer, of which each target learns its own.
-        n_layers: Modular layers, one after another.
-        rounds: Batches of every target.
-        batch_size: Examples in a batch.
-        learning_rate: Of the weights and the gates.
-        validation: The share of rows on which the best weights are chosen, if any.
-        device: "cpu" or "cuda".
-        random_state: Of the initial weights and all that is drawn.
-    """
+    """What both estimators share."""
 
     def __init__(
         self,
@@ -81,7 +69,9 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         with torch_stream(seed, "weights"):
             self.network_ = self._network(tasks)
         self.preprocessing_ = tasks.preprocessing
-        self.result_ = fit(self.network_, tasks, self._settings(), seed=seed, device=self.device)
+        self.result_ = fit(
+            self.network_, tasks, self._settings(len(tasks)), seed=seed, device=self.device
+        )
         # Predictions in double precision do not depend on the other rows that are predicted.
         self.network_.cpu().double()
         return self
@@ -92,13 +82,15 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _target(self, values: NDArray[Any]) -> NDArray[Any]:
         return values
 
-    def _settings(self) -> TrainingSettings:
+    def _settings(self, n_tasks: int) -> TrainingSettings:
         return TrainingSettings(
             rounds=self.rounds,
             batch_size=self.batch_size,
             evaluate_every=max(10, self.rounds // 200 * 10) if self.validation else None,
             optimization=Optimization(learning_rate=self.learning_rate, clip_norm=1.0),
             penalties=Penalties(disconnect_weight=0.1),
+            # To record a step takes as long as a few hundred steps that are not recorded.
+            execution=Execution(trace=self.rounds * n_tasks >= 300),
         )
 
     def _network(self, tasks: TableTasks) -> MultiTaskNetwork:
@@ -159,7 +151,18 @@ class AllotmentClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     """Classifies several targets by one network that learns what they share.
 
     ``classes_`` has the classes of the target, or a list of them for several targets; ``score`` is
-    the mean accuracy. For the arguments see `AllotmentRegressor`, which has the same.
+    the mean accuracy. `AllotmentRegressor` has the same arguments.
+
+    Args:
+        width: Features behind each layer.
+        n_components: Components side by side in each layer; each target learns which it uses.
+        n_layers: Modular layers, one after another.
+        rounds: Batches of every target.
+        batch_size: Examples in a batch.
+        learning_rate: Of the weights and the gates.
+        validation: The share of rows on which the best weights are chosen, if any.
+        device: "cpu" or "cuda".
+        random_state: Of the initial weights and all that is drawn.
     """
 
     _kind = "classification"
@@ -186,10 +189,11 @@ class AllotmentClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
 
 
 class AllotmentRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
-    __doc__ = f"""Predicts several numbers by one network that learns what they share.
+    """Predicts several numbers by one network that learns what they share.
 
-    ``score`` is the mean coefficient of determination (R²).
-{(_Estimator.__doc__ or "").partition("share.")[2]}"""
+    ``score`` is the mean coefficient of determination (R²). For the arguments see
+    `AllotmentClassifier`.
+    """
 
     _kind = "regression"
     score = _Estimator._mean_score

@@ -179,6 +179,6 @@ def _kind(name: str, array: NDArray[Any], is_known: NDArray[np.bool_]) -> str:
 def _typed(array: NDArray[Any], is_known: NDArray[np.bool_], kind: str) -> NDArray[Any]:
     """Returns values in the type of their kind; those that are not known are any."""
     if kind == "category":
-        return np.where(is_known, array, None)
+        return array
     dtype = {"real": np.float64, "whole": np.int64, "truth": np.bool_}[kind]
     return np.where(is_known, array, 0).astype(dtype)

@@ -155,7 +155,7 @@ class TablePreprocessing:
         return len(self.feature_names)
 
     def transform(self, table: Any) -> Tensor:
-        """Returns a network's inputs for the rows of a table, ``[N, D]``; targets are not needed."""
+        """Returns a network's inputs for the rows of a table, ``[N, D]``; it needs no targets."""
         return self.encoded(columns_of(table, prefix="x", unknown=self.unknown))
 
     def encoded(self, columns: Mapping[str, Column]) -> Tensor:
@@ -175,7 +175,7 @@ class TablePreprocessing:
         return next(target for target in self.targets if target.name == task)
 
     def decode(self, task: str, outputs: Tensor) -> NDArray[Any]:
-        """Returns what a task's outputs ``[N, ...]`` say: classes, or numbers in their own units."""
+        """Returns what a task's outputs say, ``[N]``: classes, or numbers in their own units."""
         return self.target(task).decoded(outputs)
 
     def to_dict(self) -> dict[str, Any]:

@@ -11,7 +11,6 @@ from torch import Tensor
 
 from .._checks import described
 
-
 UNKNOWN = -100  # the label of cross-entropy's own `ignore_index`
 
 _FROM_TABLES = " `tasks_from_table` takes tables with values that are not known."

@@ -72,7 +72,7 @@ class TableTasks(Sequence[Task]):
         return self.preprocessing.transform(table)
 
     def decode(self, task: str, outputs: Tensor) -> NDArray[Any]:
-        """Returns what a task's outputs ``[N, ...]`` say: classes, or numbers in their own units."""
+        """Returns what a task's outputs say, ``[N]``: classes, or numbers in their own units."""
         return self.preprocessing.decode(task, outputs)
 
 
@@ -202,7 +202,7 @@ def _rows(
     held = {"test": test, "validation": validation}
     given = {name: _given(name, rows, n) for name, rows in held.items() if _is_given(rows)}
     free = np.ones(n, dtype=bool)
-    for name, rows in given.items():
+    for rows in given.values():
         if not free[rows].all():
             raise ValueError(
                 f"`validation` and `test` should have no row in common. Found row "

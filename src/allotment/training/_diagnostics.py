@@ -13,7 +13,6 @@ from .._streams import torch_stream
 from ..modules import ModularLayer, MultiTaskNetwork, TaskNetwork
 from ..tasks import GeneratedDataset, Split, preprocess
 
-
 _INTEGERS = " Integer inputs stay integers: make them floating-point where they are numbers."
 
 

@@ -152,8 +152,8 @@ def _check_labels(task: Task, width: int | None, tried: Tensor | None) -> None:
     one_each = two_examples(task.train)[1]
     if one_each.ndim != 1 and not _are_by_place(one_each, tried):
         raise ValueError(
-            f"Task {task.name!r} should have labels of shape [N], one for each example, or of shape "
-            "[N, L] for outputs of shape [N, classes, L]. "
+            f"Task {task.name!r} should have labels of shape [N], one for each example, or of "
+            "shape [N, L] for outputs of shape [N, classes, L]. "
             f"Found targets {in_words(one_each)}."
         )
     for name in ("train", "validation", "test"):
