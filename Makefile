@@ -5,7 +5,7 @@ VENV := .venv
 PYTHON := $(VENV)/bin/python
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
-CHECKED := src tests tools $(wildcard benchmarks)
+CHECKED := src tests tools $(wildcard benchmarks examples)
 PYTEST := OMP_NUM_THREADS=1 $(PYTHON) -m pytest
 
 .DEFAULT_GOAL := help

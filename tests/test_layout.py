@@ -12,6 +12,7 @@ from pytest import MonkeyPatch, mark
 
 import allotment as al
 from allotment._schema import Evaluation, LogEntry, RunHeader, TrainingState
+from allotment.tasks import TablePreprocessing, TableTasks
 from tools.contributing import RINGS
 from tools.imports import Module, Package
 
@@ -19,6 +20,7 @@ REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "src" / "allotment"
 
 PUBLIC_VALUES: list[type] = [
+    *(TableTasks, TablePreprocessing),
     *(al.Task, al.Run, al.FitResult, al.Progress, al.Outcome, al.ExecutionPlan),
     *(al.TrainingSettings, al.Optimization, al.Penalties, al.Augmentation, al.Execution),
     *(Evaluation, LogEntry, RunHeader, TrainingState),
@@ -35,6 +37,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "_engine": {*_CORE, "tasks", "settings"},
     "training": {"allocation", "modules", "tasks", "settings", "_engine"},
     "lightning": {"allocation", "modules", "tasks", "settings", "_engine", "training"},
+    "sklearn": {"allocation", "modules", "tasks", "settings", "training"},
     "records": {"settings"},  # the values it writes are plain dataclasses in a top-level file
     "analysis": {"records"},
     "report": {"records", "analysis"},
@@ -56,6 +59,7 @@ ENGINE_NAMES = {"ExecutionPlan", "Run"}  # what `training` passes on of the priv
 OTHERS = (
     *("rich", "safetensors", "pooch", "sklearn", "scipy", "matplotlib", "jinja2", "PIL"),
     *("requests", "lightning", "ray", "onnx", "onnxscript", "onnxruntime", "torchmetrics"),
+    *("pandas", "polars"),
 )
 
 TINY_FIT = """

@@ -35,6 +35,7 @@ from .settings import TrainingSettings as TrainingSettings
 from .tasks import GeneratedDataset as GeneratedDataset
 from .tasks import Split as Split
 from .tasks import Task as Task
+from .tasks import tasks_from_table as tasks_from_table
 from .training import ExecutionPlan as ExecutionPlan
 from .training import FitResult as FitResult
 from .training import Outcome as Outcome

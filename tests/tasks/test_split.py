@@ -67,6 +67,14 @@ def test_inputs_of_a_type_that_a_network_takes_stay_what_they_are(dtype: torch.d
     assert_close(made, kept.to(made.dtype))
 
 
+@mark.parametrize("dtype", [torch.int32, torch.int64])
+def test_token_ids_stay_integers(dtype: torch.dtype) -> None:
+    tokens = torch.tensor([[3, 1], [2, 2]], dtype=dtype)
+    x, _ = Split(tokens, torch.tensor([0, 1])).examples()
+    assert x.dtype == dtype
+    assert torch.equal(x, tokens)
+
+
 @mark.parametrize(
     ("n_inputs", "n_targets", "expectation"),
     [

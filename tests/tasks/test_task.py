@@ -66,17 +66,61 @@ INTEGERS = torch.tensor([0, 3, 1, 2])
         param(INTEGERS, F.cross_entropy, 4, True, id="cross-entropy"),
         param(INTEGERS, partial(F.cross_entropy, label_smoothing=0.1), 4, True, id="smoothed"),
         param(INTEGERS, nn.CrossEntropyLoss(), 4, True, id="cross-entropy as a module"),
-        param(INTEGERS, F.multi_margin_loss, 4, False, id="another loss of labels"),
+        param(INTEGERS, F.multi_margin_loss, 4, True, id="another loss of labels"),
+        param(INTEGERS, lambda y, t: 5 * F.cross_entropy(y, t), 4, True, id="weighted"),
         param(torch.ones(4, 3, dtype=torch.bool), F.l1_loss, 3, False, id="a loss of columns"),
         param(torch.rand(4, 3), F.cross_entropy, 3, False, id="cross-entropy of probabilities"),
     ],
 )
-def test_labels_are_integers_learnt_by_cross_entropy(
+def test_labels_are_integers_whatever_the_loss(
     targets: Tensor, loss: Loss | None, n_outputs: int, is_classification: bool
 ) -> None:
     task = Task("a", (X, targets), loss=loss)
     assert task.n_outputs == n_outputs
     assert task.is_classification is is_classification
+
+
+def test_integers_with_one_output_are_no_labels_for_a_loss_of_ones_own() -> None:
+    assert not Task("a", (X, INTEGERS), loss=F.l1_loss, n_outputs=1).is_classification
+
+
+@mark.parametrize("loss", ["mse", 3])
+def test_a_loss_is_a_function(loss: Any) -> None:
+    with raises(TypeError, match=rf"^Task 'a': `loss` should be a function .* = {loss!r}`\.$"):
+        Task("a", (X, INTEGERS), loss=loss)
+
+
+def test_examples_without_a_known_label_are_left_out() -> None:
+    labels = torch.tensor([0, -100, 1, -100])
+    split = Task("a", (X, labels)).split("train")
+    assert split is not None and split.targets is labels
+    assert split.examples()[1].tolist() == [0, 1]
+    own = Task("a", Split(X, labels, rows=torch.tensor([3, 2]))).split("train")
+    assert own is not None and own.examples()[1].tolist() == [1]
+
+
+def test_an_example_with_one_known_label_of_several_stays() -> None:
+    labels = torch.tensor([[0, -100], [-100, -100], [1, 2], [-100, 2]])
+    task = Task("a", (X, labels))
+    assert task.train.rows.tolist() == [0, 2, 3]
+    assert task.n_outputs == 3
+
+
+def test_splits_whose_labels_are_all_known_stay_the_same() -> None:
+    split = Split(X, torch.tensor([156, 0, 1, 2], dtype=torch.uint8))  # 156: -100 in bytes
+    assert Task("a", split).train is split
+
+
+@mark.parametrize("part", ["train", "validation", "test"])
+def test_a_split_without_any_known_label_is_refused(part: str) -> None:
+    parts: dict[str, Any] = {"train": (X, INTEGERS), part: (X, torch.full((4,), -100))}
+    with raises(ValueError, match=rf"^Task 'b', {part}: Labels .* Found -100, .* for all 4\.$"):
+        Task("b", **parts)
+
+
+def test_numbers_that_are_not_known_are_for_tables() -> None:
+    with raises(ValueError, match=r"^Task 'a', train: .* Found 4 NaN .* `tasks_from_table` takes"):
+        Task("a", (X, torch.full((4,), torch.nan)))
 
 
 def test_generated_samples_make_a_regression_with_one_output() -> None:

@@ -8,12 +8,12 @@ import numpy as np
 import torch
 from numpy.testing import assert_allclose
 from pytest import MonkeyPatch, fixture, mark
-from torch import nn
+from torch import Tensor, nn
 
 from allotment._schema import Evaluation, Outcome
 from allotment.allocation import GumbelMatrix
-from allotment.modules import MultiTaskNetwork
-from allotment.tasks import Split, Task
+from allotment.modules import ModularLayer, MultiTaskNetwork
+from allotment.tasks import Loss, Split, Task
 from allotment.training import Run, _evaluation
 from tests.training.toy import (
     N_INPUTS,
@@ -57,7 +57,7 @@ def by_hand(run: Run, outcome: Outcome, part: str) -> Evaluation:
         outputs = network(x, index)
         losses.append(task.loss_function(outputs, y).item())
         accuracies.append(np.nan)
-        if task.is_classification:
+        if task.is_classification and outputs.shape[1] > 1:
             assert outputs.shape[1] == task.n_outputs
             accuracies[-1] = (outputs.argmax(dim=1) == y).double().mean().item()
     return Evaluation(
@@ -158,6 +158,98 @@ def test_accuracies_are_of_the_tasks_that_classify(n_runs: int) -> None:
         assert outcome.test is not None and outcome.test.accuracies is not None
         assert np.isnan(outcome.test.accuracies).tolist() == [False, True, True, False, True]
         assert np.isfinite(outcome.test.losses).all()
+
+
+def weighted(outputs: Tensor, targets: Tensor) -> Tensor:
+    return 5 * nn.functional.cross_entropy(outputs, targets)
+
+
+@mark.parametrize("loss", [weighted, nn.functional.multi_margin_loss])
+def test_accuracy_is_accuracy_whatever_the_loss(loss: Loss) -> None:
+    tasks = [replace(task, loss=loss) for task in classes(3, 3)]
+    run = a_run(tasks=tasks, build=two_heads)
+    (outcome,) = outcomes_of([run])
+    assert_equal(outcome.test, by_hand(run, outcome, "test"))
+    assert outcome.test is not None and outcome.test.accuracies is not None
+    assert np.isfinite(outcome.test.accuracies).all()
+
+
+def test_one_output_for_two_classes_has_no_accuracy() -> None:
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        logits = outputs.squeeze(1)
+        return nn.functional.binary_cross_entropy_with_logits(logits, targets.to(logits.dtype))
+
+    x, y = torch.randn(20, N_INPUTS), torch.arange(20) % 2
+    tasks = [Task(name, (x, y), test=(x, y), loss=loss) for name in "ab"]
+    (outcome,) = outcomes_of([a_run(tasks=tasks)])
+    assert outcome.test is not None and outcome.test.accuracies is None
+
+
+@mark.parametrize("n_runs", [1, 2])
+def test_labels_that_are_not_known_count_nowhere(n_runs: int) -> None:
+    tasks = []
+    for task in classes(3, 3):
+        parts: dict[str, Any] = {}
+        for part in ("train", "validation", "test"):
+            split = task.split(part)
+            assert split is not None and split.rows is not None
+            unknown = torch.randperm(len(split))[:11]
+            targets = split.targets.clone()
+            targets[split.rows[unknown]] = -100
+            parts[part] = replace(split, targets=targets)
+        tasks.append(Task(task.name, **parts, n_outputs=3))
+    assert len(tasks[0].test) == 19
+    alone = []
+    for task in tasks:
+        own: Any = {part: getattr(task, part).examples() for part in parts}
+        alone.append(Task(task.name, **own, n_outputs=3))
+    found, expected = (
+        outcomes_of([a_run(seed, tasks=each, build=two_heads) for seed in range(n_runs)])
+        for each in (tasks, alone)
+    )
+    for a, b in zip(found, expected, strict=True):
+        assert all(torch.equal(a.weights[name], b.weights[name]) for name in a.weights)
+        assert a.test is not None and b.test is not None
+        assert_allclose(a.test.losses, b.test.losses, rtol=0)
+        assert_equal(a.validation, b.validation)  # type: ignore[arg-type]
+
+
+class Tagger(nn.Module):
+    """A label for each token: outputs of shape ``[B, classes, L]``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scores = nn.Linear(4, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.scores(x)
+        return y.transpose(1, 2)
+
+
+@mark.parametrize("loss", [None, nn.CrossEntropyLoss()])
+def test_labels_by_token_that_are_not_known_count_nowhere(loss: Loss | None) -> None:
+    def build() -> MultiTaskNetwork:
+        torch.manual_seed(0)
+        layer = ModularLayer([nn.Linear(4, 4), nn.Linear(4, 4)], GumbelMatrix(2, 2))
+        return MultiTaskNetwork(nn.Embedding(9, 4), [layer], [Tagger(), Tagger()])
+
+    x, y = torch.randint(9, (30, 5)), torch.randint(3, (30, 5))
+    y[torch.rand(30, 5) < 0.4] = -100
+    y[3] = -100  # an example without any
+    tasks = [Task(name, (x, y), test=(x, y), loss=loss, n_outputs=3) for name in "ab"]
+    assert len(tasks[0].test) == 29
+    run = a_run(tasks=tasks, build=build)
+    (outcome,) = outcomes_of([run])
+    assert outcome.failed_step is None
+    network = run.network
+    network.load_state_dict(outcome.weights)
+    outputs = network.eval()(x, 0)
+    is_known = y != -100
+    right = (outputs.argmax(dim=1) == y)[is_known].double().mean()
+    assert outcome.test is not None and outcome.test.accuracies is not None
+    assert_allclose(outcome.test.accuracies[0], right)
+    expected = nn.functional.cross_entropy(outputs, y).item()
+    assert_allclose(outcome.test.losses[0], expected, rtol=1e-5)
 
 
 def test_bytes_under_a_permutation_are_evaluated_as_they_are_trained() -> None:

@@ -81,9 +81,6 @@ def loaders() -> dict[str, Callable[[Task], Any]]:
         "iterable dataset": lambda task: DataLoader(Endless(Rows(task)), batch_size=8),
         "list in a stream": lambda task: Stream(batches_of(task)),
         "function": lambda task: lambda: iter(batches_of(task)),
-        "dicts with labels": lambda task: (
-            lambda: ({"x": x, "labels": y} for x, y in batches_of(task))
-        ),
     }
 
 

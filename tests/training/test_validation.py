@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from allotment.allocation import SharedBottom
 from allotment.modules import MultiTaskNetwork
-from allotment.tasks import Loss, Split, Task
+from allotment.tasks import GeneratedDataset, Loss, Split, Task
 from allotment.training import Run, train
 from allotment.training._validation import check_device
 from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, classes
@@ -39,7 +39,8 @@ def out_of_range(label: int, split: str) -> AbstractContextManager[object]:
     return raises(
         ValueError,
         match=r"^Task 'b' should have labels from 0 to 2, since the network has 3 outputs for it\. "
-        rf"Found the label {label} in `{split}`\.$",
+        rf"Found the label {label} in `{split}`\."
+        + ("$" if split == "train" else r" .* `Task\(n_outputs=\.\.\.\)` is given\.$"),
     )
 
 
@@ -123,6 +124,47 @@ def test_an_output_is_held_against_its_own_target(loss: Loss, is_mistaken: bool)
     )
     with expectation:
         start(network, Task("b", (x, y), loss=loss))
+
+
+@mark.parametrize(
+    ("loss", "is_mistaken"),
+    [
+        (lambda y, t: (y - t).square().mean(), True),
+        (lambda y, t: (y.squeeze(1) - t).abs().mean(), False),
+        (lambda y, t: nn.functional.l1_loss(y, t.unsqueeze(1).float()), False),
+    ],
+    ids=["difference", "squeezed", "unsqueezed"],
+)
+def test_an_output_is_held_against_its_own_whole_number(loss: Loss, is_mistaken: bool) -> None:
+    network = a_network(SharedBottom(1, 2), [nn.Linear(4, 1)])
+    task = Task("b", (torch.randn(8, N_INPUTS), torch.arange(8)), loss=loss)
+    expectation = raises(
+        ValueError, match=r"^The loss of task 'b' .* shape \[B, 1\] and .* \[B\]; "
+    )
+    with expectation if is_mistaken else does_not_raise():
+        start(network, task)
+
+
+def test_integer_inputs_to_a_layer_of_numbers_are_pointed_out() -> None:
+    network = a_network(SharedBottom(1, 2))
+    x = torch.randint(5, (8, N_INPUTS))
+    with raises(ValueError, match=r"\(int64\): .* Integer inputs stay integers: make them float"):
+        list(train([Run(network, [Task("a", (x, torch.randn(8)))], 0, SETTINGS)]))
+
+
+class Fewer(GeneratedDataset):
+    """Draws one sample too few."""
+
+    def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        n = max(2, n - 1)
+        return torch.randn(n, N_INPUTS, generator=generator), torch.zeros(n)
+
+
+def test_generated_samples_are_as_many_as_asked_for() -> None:
+    with raises(
+        ValueError, match=r"^`draw` of task 'a' .* Found \d+ inputs and \d+ targets where "
+    ):
+        list(train([Run(a_network(SharedBottom(1, 2)), [Task("a", Fewer())], 0, SETTINGS)]))
 
 
 def test_a_loss_of_ones_own_may_take_any_label() -> None:

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from .._streams import stream
 from ..settings import ROUNDS_PER_BLOCK
-from ..tasks import GeneratedDataset, Split
+from ..tasks import GeneratedDataset, Split, Task
 from ._dataset import DeviceDataset, KnownLabels
 from ._losses import some_targets, target_spec
 from ._run import Run
@@ -95,7 +95,7 @@ class BatchSampler:
         if self._dataset is not None:
             rows = torch.empty(batch_shape, dtype=torch.int64)
             return replace(block, rows=rows, kinds=torch.empty(shape, dtype=torch.int64))
-        x, _ = _samples(self._runs[0], 0).draw(1, torch.Generator())
+        x, _ = drawn(self._runs[0].tasks[0], 1, torch.Generator())
         inputs = x.new_empty(*batch_shape, *x.shape[1:])
         targets = [torch.zeros(*batch_shape, *shape, dtype=dtype) for dtype, shape in self._specs]
         return replace(block, inputs=inputs, targets=tuple(targets))
@@ -136,7 +136,7 @@ class BatchSampler:
             return
         assert block.inputs is not None
         generator = stream(run.seed, f"samples/{task}", number)
-        x, y = _samples(run, task).draw(len(steps) * self._batch_size, generator)
+        x, y = drawn(run.tasks[task], len(steps) * self._batch_size, generator)
         block.inputs[steps, r] = x.view(*shape, *x.shape[1:])
         spec = target_spec(y)
         targets = block.targets[self._specs.index(spec)]
@@ -209,10 +209,16 @@ class Epochs:
         return self._known[1]
 
 
-def _samples(run: Run, task: int) -> GeneratedDataset:
-    source = run.tasks[task].train
-    assert isinstance(source, GeneratedDataset)
-    return source
+def drawn(task: Task, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+    """Returns ``n`` generated samples of a task; raises where it draws another number of them."""
+    assert isinstance(task.train, GeneratedDataset)
+    x, y = task.train.draw(n, generator)
+    if len(x) != n or len(y) != n:
+        raise ValueError(
+            f"`draw` of task {task.name!r} should return as many samples as it is asked for. "
+            f"Found {len(x)} inputs and {len(y)} targets where {n} were asked for."
+        )
+    return x, y
 
 
 def uniform(like: Tensor, generator: torch.Generator) -> Tensor:

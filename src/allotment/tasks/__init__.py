@@ -7,11 +7,15 @@
 (2, True)
 """
 
+from ._preprocessing import TablePreprocessing as TablePreprocessing
+from ._split import UNKNOWN as UNKNOWN
 from ._split import GeneratedDataset as GeneratedDataset
 from ._split import Split as Split
 from ._split import preprocess as preprocess
 from ._stream import IndexedExamples as IndexedExamples
 from ._stream import Stream as Stream
+from ._table import TableTasks as TableTasks
+from ._table import tasks_from_table as tasks_from_table
 from ._task import HeldOut as HeldOut
 from ._task import Loss as Loss
 from ._task import Metric as Metric

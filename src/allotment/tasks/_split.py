@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,12 @@ import torch
 from torch import Tensor
 
 from .._checks import described
+
+UNKNOWN = -100  # the label of cross-entropy's own `ignore_index`
+
+_FROM_TABLES = " `tasks_from_table` takes tables with values that are not known."
+# Token ids and the like; bool and uint8 are images.
+_INDICES = (torch.int32, torch.int64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,8 +26,8 @@ class Split:
     of pixels, so that tasks made from one data set hold one copy of it.
     """
 
-    inputs: Tensor  # [N, ...]; bool, uint8 or floating point
-    targets: Tensor  # [N], or [N, D] for regression
+    inputs: Tensor  # [N, ...]
+    targets: Tensor  # [N], [N, D] for regression, or [N, L] labels; integers of -100: not known
     rows: Tensor | None = None  # which of the N examples belong to this split; None: all
     permutation: Tensor | None = None  # of an example's numbers, such as a rotation
     scale: float = 1.0  # inputs are multiplied by it when they are made floating point
@@ -37,10 +43,13 @@ class Split:
         if len(self) == 0:
             raise ValueError("A split should hold at least one example. Found 0.")
         for name, values in (("inputs", self.inputs), ("targets", self.targets)):
-            if values.is_floating_point() and not values.isfinite().all():
+            # A sum is finite only where all numbers are, and is had in one pass.
+            is_suspect = values.is_floating_point() and not values.sum().isfinite()
+            if is_suspect and not values.isfinite().all():
                 n_bad = int((~values.isfinite()).sum())
                 raise ValueError(
                     f"`{name}` should be finite. Found {n_bad} NaN or infinite values."
+                    + (_FROM_TABLES if name == "targets" else "")
                 )
 
     def __len__(self) -> int:
@@ -55,6 +64,29 @@ class Split:
         """Returns this split's inputs, as a network is given them, and targets."""
         rows = slice(None) if self.rows is None else self.rows
         return preprocess(self.inputs[rows], self.permutation, self.scale), self.targets[rows]
+
+
+def with_known_targets(split: Split) -> Split:
+    """Returns the split without examples that have no known label, all of them -100.
+
+    It is the same one where there are none.
+    """
+    targets = split.targets
+    if targets.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
+        return split
+    is_known = (
+        (targets != UNKNOWN).flatten(1).any(dim=1) if targets.ndim > 1 else targets != UNKNOWN
+    )
+    is_known = is_known if split.rows is None else is_known[split.rows]
+    if is_known.all():
+        return split
+    if not is_known.any():
+        raise ValueError(
+            f"Labels should be known for one example at least. Found {UNKNOWN}, which means not "
+            f"known, for all {len(split)}."
+        )
+    rows = torch.arange(len(targets)) if split.rows is None else split.rows
+    return replace(split, rows=rows[is_known])
 
 
 def _check_rows(rows: Tensor, n: int) -> None:
@@ -75,10 +107,12 @@ def preprocess(
 ) -> Tensor:
     """Returns stored inputs ``[N, ...]`` as a network is given them.
 
-    They are floating-point, times the scale, in the order of the permutation. Those of a type in
-    ``keep``, which the network takes as it is, stay what they are.
+    They are floating-point, times the scale, in the order of the permutation. Integers of 32 and
+    64 bits, such as token ids, stay what they are, and so do inputs of a type in ``keep``, which
+    the network takes as it is.
     """
-    x = inputs if inputs.dtype in keep else inputs.to(torch.get_default_dtype())
+    stays = inputs.dtype in _INDICES or inputs.dtype in keep
+    x = inputs if stays else inputs.to(torch.get_default_dtype())
     x = x if scale == 1.0 else x * scale
     return x if permutation is None else x.flatten(1)[:, permutation].view(x.shape)
 
@@ -93,7 +127,7 @@ class GeneratedDataset(ABC):
 
     @abstractmethod
     def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Returns ``n`` inputs and their targets."""
+        """Returns ``n`` inputs and their targets, neither more nor fewer."""
 
 
 def as_split(value: Any) -> Split:

@@ -59,7 +59,10 @@ class DatasetExamples(IndexedExamples):
         self.dataset = dataset
         if len(dataset) == 0:
             raise ValueError("A dataset should hold at least one example. Found 0.")
-        self.first()
+        self._first = super().first()
+
+    def first(self) -> Example:
+        return self._first  # not asked for again
 
     def __len__(self) -> int:
         return len(self.dataset)

@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._checks import check_positive, described
-from ._split import GeneratedDataset, Split
+from ._split import GeneratedDataset, Split, with_known_targets
 from ._stream import ArrayExamples, IndexedExamples, Stream, as_source
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -25,7 +25,8 @@ class Task:
     ``train``, ``validation`` and ``test`` are pairs of tensors or arrays, of which inputs may be a
     dict or a tuple of arrays; map-style datasets; or whatever gives batches: a `DataLoader`, an
     iterable, a function that returns an iterator. ``train`` may be a `GeneratedDataset` too.
-    Arrays lie on the device as a whole; all else is fetched batch by batch.
+    Arrays lie on the device as a whole; all else is fetched batch by batch. Integer targets of -100
+    are labels that are not known: examples without any known label are left out.
 
     Attributes:
         name: Different from the other tasks' names.
@@ -35,8 +36,7 @@ class Task:
         n_outputs: Numbers the network gives; 0: the largest label + 1, or the targets' width, where
             the examples are arrays.
         loss: From outputs and targets to the mean over a batch; None: cross-entropy for integer
-            targets (a classification), the mean squared error for others (a regression). With
-            another loss it is no classification, whatever its targets.
+            targets (a classification), the mean squared error for others (a regression).
         family: The group the task is known to belong to, for analysis alone.
         weight: What its loss is multiplied by in training; losses are reported without it.
         sampling: How often it is drawn beside the others; where all are alike, a round has one
@@ -82,19 +82,30 @@ class Task:
                     f"Task {self.name!r}: `{part}` should be fixed. Found GeneratedDataset."
                 )
             try:
-                object.__setattr__(self, part, as_source(value))
+                source = as_source(value)
+                known = with_known_targets(source) if isinstance(source, Split) else source
+                object.__setattr__(self, part, known)
             except ValueError as error:
                 raise ValueError(f"Task {self.name!r}, {part}: {error}") from error
+        self._check_numbers_and_functions()
+        if self.n_outputs == 0:
+            object.__setattr__(self, "n_outputs", self._natural_n_outputs())
+
+    def _check_numbers_and_functions(self) -> None:
         check_positive("weight", self.weight)
         check_positive("sampling", self.sampling)
+        if self.loss is not None and not callable(self.loss):
+            raise TypeError(
+                f"Task {self.name!r}: `loss` should be a function of outputs and targets, such as "
+                "torch.nn.functional.l1_loss, or None: cross-entropy for integer targets, the "
+                f"mean squared error for others. Found `loss = {self.loss!r}`."
+            )
         for name, metric in self.metrics.items():
             if not callable(metric):
                 raise TypeError(
                     f"Task {self.name!r}: `metrics` should be functions of outputs and targets. "
                     f"Found {described(metric)} for {name!r}."
                 )
-        if self.n_outputs == 0:
-            object.__setattr__(self, "n_outputs", self._natural_n_outputs())
 
     @property
     def loss_function(self) -> Loss:
@@ -105,15 +116,26 @@ class Task:
 
     @property
     def is_classification(self) -> bool:
-        """Whether targets are class labels: integers, learnt by cross-entropy."""
-        return self._has_integers and _is_cross_entropy(self.loss_function)
+        """Whether targets are class labels: integers with an output for each class.
+
+        With cross-entropy there may be several labels for an example; with any other loss there is
+        one, and at least two outputs.
+        """
+        if not self._has_integers or _is_cross_entropy(self.loss_function):
+            return self._has_integers
+        return bool(self._some_targets.ndim == 1 and self.n_outputs != 1)
 
     @property
     def _has_integers(self) -> bool:
         if isinstance(self.train, GeneratedDataset):
             return False
-        targets = self.train.targets if isinstance(self.train, Split) else self.train.first()[1]
+        targets = self._some_targets
         return isinstance(targets, Tensor) and not targets.is_floating_point()
+
+    @property
+    def _some_targets(self) -> Any:
+        has_arrays = isinstance(self.train, Split | ArrayExamples)
+        return self.train.targets if has_arrays else self.train.first()[1]
 
     def split(self, name: str) -> Split | None:
         """Returns the arrays of a split, where it has this split and they are arrays."""
@@ -131,7 +153,7 @@ class Task:
         if not isinstance(self.train, Split | ArrayExamples):
             return 0  # not known before all labels are seen
         targets = self.train.targets
-        if self.is_classification or (self._has_integers and targets.ndim == 1):
+        if self.is_classification:
             rows = self.train.rows if isinstance(self.train, Split) else None
             own = targets if rows is None else targets[rows]
             return int(own.max()) + 1

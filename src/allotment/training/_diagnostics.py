@@ -14,6 +14,8 @@ from .._streams import torch_stream
 from ..modules import ModularLayer, MultiTaskNetwork, TaskNetwork
 from ..tasks import GeneratedDataset, HeldOut, Split, preprocess
 
+_INTEGERS = " Integer inputs stay integers: make them floating-point where they are numbers."
+
 
 def two_examples(source: HeldOut | GeneratedDataset) -> tuple[Any, Any]:
     """Returns two inputs or a batch of them, as a network sees them, and their targets."""
@@ -126,6 +128,7 @@ def _through(module: Callable[[Any], Tensor], name: str, x: Any) -> Tensor:
         raise ValueError(
             "Each part of a network should take what the part before it gives. "
             f"Found {name} with an input {in_words(x)}: {first_line(error)}"
+            + (_INTEGERS if getattr(x, "dtype", None) in (torch.int32, torch.int64) else "")
         ) from error
     if not isinstance(y, Tensor):
         raise ValueError(

@@ -11,12 +11,11 @@ from torch.func import functional_call, vmap
 from .._engine import FlatParameters, Run, as_inputs, as_targets, on_device, rounded, widened
 from .._schema import Evaluation, Floats
 from .._streams import torch_stream
-from ..tasks import HeldOut, Metric, Split, Stream, Task, preprocess
+from ..tasks import UNKNOWN, HeldOut, Metric, Split, Stream, Task, preprocess
 
 EXAMPLES_AT_ONCE = {"cpu": 2_048, "cuda": 32_768}  # over all runs
 # Whether batches are filled up, to have few lengths: the libraries of a GPU prepare for each.
 FILLED_UP = {"cpu": False, "cuda": True}
-NOT_KNOWN = -100  # a label that torch's cross-entropy leaves out
 
 
 class Column(NamedTuple):
@@ -41,7 +40,7 @@ def evaluate(
         parameters.network.train()
     losses = np.stack([column.losses for column in columns], axis=1)  # [R, T]
     accuracies = np.stack([column.accuracies for column in columns], axis=1)
-    classifies = any(task.is_classification for task in runs[0].tasks)
+    classifies = not np.isnan(accuracies).all()
     nothing = np.full(len(runs), np.nan)
     names = dict.fromkeys(name for column in columns for name in column.metrics)
     metrics = {
@@ -110,7 +109,7 @@ def _column(
         ) -> tuple[Tensor, Tensor]:
             outputs = widened(functional_call(parameters.network, state, (x, index)))[: len(y)]
             loss = task.loss_function(outputs, y) * n
-            if not task.is_classification:
+            if not _has_classes(task, outputs):
                 return torch.stack([loss, torch.full_like(loss, torch.nan)]), outputs
             n_right = (outputs.argmax(dim=1) == y).sum()  # no class has the number of a missing one
             return torch.stack([loss, n_right.to(loss.dtype)]), outputs
@@ -127,11 +126,16 @@ def _column(
     return Column(losses, accuracies, _metrics(task, seen))
 
 
+def _has_classes(task: Task, outputs: Tensor) -> bool:
+    """Tells whether there is an output for each class: one logit alone has no largest."""
+    return task.is_classification and (task.n_outputs == 1 or outputs.shape[1:2] != (1,))
+
+
 def _n_known(y: Tensor) -> Tensor:
     """Returns how many labels count, or examples where targets are no labels."""
     if y.is_floating_point():
         return torch.tensor(len(y), device=y.device)
-    known: Tensor = (y != NOT_KNOWN).sum()
+    known: Tensor = (y != UNKNOWN).sum()
     return known
 
 

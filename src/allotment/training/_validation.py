@@ -10,10 +10,13 @@ from torch import Tensor, nn
 from .._checks import described, is_list_of
 from .._engine import Run, check_alike, why_fetched
 from ..modules import TaskNetwork
-from ..tasks import Task, mean_squared_error
+from ..tasks import UNKNOWN, Task, mean_squared_error
 from ._diagnostics import in_words, outputs_of, two_examples
 
 _REGRESSION = " Whole numbers are taken for labels; numbers to predict should be floating-point."
+_UNSEEN = (
+    " The largest label of `train` decides `n_outputs`, unless `Task(n_outputs=...)` is given."
+)
 
 
 def check_device(device: torch.device | str) -> torch.device:
@@ -56,7 +59,7 @@ def check_runs(runs: Sequence[Run]) -> None:
                 width = _width(run.network, index, tried)
                 if not isinstance(two_examples(task.train)[1], Tensor):
                     continue  # targets of any structure, for a loss of one's own
-                _check_labels(task, width)
+                _check_labels(task, width, tried)
                 _check_numbers(task, width)
                 _check_broadcast(task, width)
 
@@ -111,9 +114,11 @@ def _check_numbers(task: Task, width: int | None) -> None:
 def _check_broadcast(task: Task, width: int | None) -> None:
     """Raises where a loss of one's own holds each output against the targets of all examples."""
     targets = two_examples(task.train)[1]
-    if width != 1 or task.loss is None or targets.ndim != 1 or not targets.is_floating_point():
+    if width != 1 or task.loss is None or targets.ndim != 1:
         return
-    outputs, targets = targets.new_tensor([[0.25], [0.75]]), targets.new_tensor([0.1, 0.9])
+    are_numbers = targets.is_floating_point()
+    outputs = torch.tensor([[0.25], [0.75]], dtype=targets.dtype if are_numbers else None)
+    targets = targets.new_tensor([0.1, 0.9] if are_numbers else [0, 1])
     columns = targets.unsqueeze(1)
     apart = [_tried(task, outputs[i : i + 1], columns[i : i + 1]) for i in range(2)]
     if apart[0] is None or apart[1] is None:
@@ -144,14 +149,15 @@ def _is(meant: Tensor, found: Tensor | None) -> bool:
     return found is not None and found.shape == meant.shape and torch.allclose(meant, found)
 
 
-def _check_labels(task: Task, width: int | None) -> None:
+def _check_labels(task: Task, width: int | None, tried: Tensor | None) -> None:
     """Raises unless all labels of a task are among the classes that it has outputs for."""
     if width is None or not _has_labels(task):
         return
     one_each = two_examples(task.train)[1]
-    if one_each.ndim != 1:
+    if one_each.ndim != 1 and not _are_by_place(one_each, tried):
         raise ValueError(
-            f"Task {task.name!r} should have labels of shape [N], one for each example. "
+            f"Task {task.name!r} should have labels of shape [N], one for each example, or of "
+            "shape [N, L] for outputs of shape [N, classes, L]. "
             f"Found targets {in_words(one_each)}."
         )
     for name in ("train", "validation", "test"):
@@ -159,13 +165,20 @@ def _check_labels(task: Task, width: int | None) -> None:
         if split is None:
             continue
         labels = split.targets if split.rows is None else split.targets[split.rows]
+        labels = labels[labels != UNKNOWN] if labels.ndim > 1 else labels
         for label in (int(labels.min()), int(labels.max())):
             if not 0 <= label < width:
                 raise ValueError(
                     f"Task {task.name!r} should have labels from 0 to {width - 1}, since the "
                     f"network has {width} output{'s' * (width > 1)} for it. "
-                    f"Found the label {label} in `{name}`." + (_REGRESSION if width == 1 else "")
+                    f"Found the label {label} in `{name}`."
+                    + (_REGRESSION if width == 1 else _UNSEEN if name != "train" else "")
                 )
+
+
+def _are_by_place(targets: Tensor, outputs: Tensor | None) -> bool:
+    """Tells whether there is a label ``[B, L]`` for each place of outputs ``[B, classes, L]``."""
+    return outputs is not None and outputs.shape[2:] == targets.shape[1:]
 
 
 def _check_held_out(run: Run, task: Task) -> None:

@@ -1,0 +1,184 @@
+"""Tables as columns: arrays, tensors, dicts of columns, and frames of pandas and polars."""
+
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._checks import described, nearest
+
+_TABLES = (
+    "a frame of pandas or polars, a dict of columns, or a NumPy array or tensor of shape [N, D]"
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Column:
+    """The values of one column, and which of them are known.
+
+    ``kind`` says what they are: "real" and "whole" numbers, "truth" values, or a "category".
+    """
+
+    values: NDArray[Any]  # [N]: float64, int64, bool, or objects
+    is_known: NDArray[np.bool_]  # [N]
+    kind: str
+
+    def known(self) -> list[Any]:
+        """Returns the values that are known, as Python has them."""
+        found: list[Any] = self.values[self.is_known].tolist()
+        return found
+
+    def numbers(self) -> NDArray[np.float64]:
+        """Returns the values as numbers; those that are not known are NaN."""
+        return np.where(self.is_known, self.values, np.nan).astype(np.float64)
+
+    def rows(self, rows: NDArray[Any]) -> "Column":
+        """Returns some of the rows."""
+        return Column(self.values[rows], self.is_known[rows], self.kind)
+
+
+def columns_of(table: Any, *, prefix: str, unknown: object = None) -> dict[str, Column]:
+    """Returns the columns of a table by name; those of an array are ``prefix`` and a number.
+
+    ``unknown`` is a value that means "not known", a list of such values, or a dict of either by
+    column. None, NaN and pandas' NA always mean it.
+    """
+    found = _by_name(table, prefix)
+    columns = {}
+    for name, values in found.items():
+        own = unknown.get(name) if isinstance(unknown, Mapping) else unknown
+        is_list = isinstance(own, Collection) and not isinstance(own, str)
+        columns[name] = _column(name, values, set(own) if is_list else {own})  # type: ignore[arg-type]
+    lengths = {name: len(column.values) for name, column in columns.items()}
+    if len(set(lengths.values())) > 1:
+        raise ValueError(f"The columns of a table should have one length. Found {lengths}.")
+    if not lengths or not next(iter(lengths.values())):
+        raise ValueError("A table should have at least one row and one column. Found none.")
+    return columns
+
+
+def chosen(columns: Mapping[str, Column], name: str, what: str) -> Column:
+    """Returns the column of this name; raises unless it is there."""
+    if name not in columns:
+        names = ", ".join(map(repr, list(columns)[:8])) + ", ..." * (len(columns) > 8)
+        raise ValueError(
+            f"{what} should be a column of the table, which has {names}. Found {name!r}."
+            + nearest(name, columns)
+        )
+    return columns[name]
+
+
+def _by_name(table: Any, prefix: str) -> dict[str, Any]:
+    """Returns what the columns of a table hold, by name."""
+    if isinstance(table, Mapping):
+        return {str(name): values for name, values in table.items()}
+    if hasattr(table, "to_frame") and hasattr(table, "name"):  # a series of pandas or polars
+        return {str(table.name or f"{prefix}0"): table}
+    if hasattr(table, "columns") and hasattr(table, "shape"):  # a frame
+        names = [str(name) for name in table.columns]
+        if len(set(names)) < len(names):
+            raise ValueError(f"The columns of a table should have different names. Found {names}.")
+        return {str(name): table[name] for name in table.columns}
+    array = table.detach().cpu().numpy() if isinstance(table, Tensor) else table
+    if isinstance(array, list):
+        array = np.array(array)
+    if not isinstance(array, np.ndarray) or array.ndim not in (1, 2):
+        shape = f" of shape {list(array.shape)}" if isinstance(array, np.ndarray) else ""
+        raise ValueError(f"A table should be {_TABLES}. Found {described(table)}{shape}.")
+    if array.dtype.names is not None:  # a structured array
+        return {name: array[name] for name in array.dtype.names}
+    array = array.reshape(len(array), -1)
+    return {f"{prefix}{place}": array[:, place] for place in range(array.shape[1])}
+
+
+def _column(name: str, values: Any, unknown: set[object]) -> Column:
+    array, is_known = _array(values)
+    if array.ndim != 1 or array.dtype.kind not in "biufOUT":
+        raise ValueError(
+            f"Column {name!r} should hold a number, a truth value or a text for each row. "
+            f"Found an array of shape {list(array.shape)} and type {array.dtype}."
+        )
+    if array.dtype.kind == "f":
+        is_known = is_known & ~np.isnan(array)
+    elif array.dtype.kind not in "biu":
+        texts = array.tolist()
+        array = _objects([value if type(value) is str else _plain(value) for value in texts])
+        is_known = is_known & np.array([value is not None for value in array], dtype=bool)
+    is_known = is_known & ~_are_among(array, unknown)
+    kind = _kind(name, array, is_known)
+    return Column(_typed(array, is_known, kind), is_known, kind)
+
+
+def _array(values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    """Returns values as an array, and which of them a series has not marked as missing."""
+    if isinstance(values, Tensor):
+        values = values.detach().cpu().numpy()
+    if hasattr(values, "is_null"):  # a series of polars
+        dtype, is_null = values.dtype, values.is_null().to_numpy()
+        is_truth = str(dtype) == "Boolean"
+        if not dtype.is_numeric() and not is_truth:
+            return _objects(values.to_list()), ~is_null
+        filled = values if dtype.is_float() else values.fill_null(False if is_truth else 0)
+        return filled.to_numpy(), ~is_null
+    if hasattr(values, "isna"):  # a series of pandas
+        kind, is_null = values.dtype.kind, values.isna().to_numpy(dtype=bool)
+        if kind not in "biufmM":
+            return _objects(values.tolist()), ~is_null
+        filled = values.fillna(False if kind == "b" else 0) if kind in "biu" else values
+        types: dict[str, Any] = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}
+        return filled.to_numpy(dtype=types.get(kind)), ~is_null
+    array = _objects(list(values)) if isinstance(values, list | tuple) else np.asarray(values)
+    return array, np.ones(array.shape[:1], dtype=bool)
+
+
+def _objects(values: list[Any]) -> NDArray[Any]:
+    """Returns a list as an array of objects ``[N]``, whatever they are."""
+    array = np.empty(len(values), dtype=object)
+    array[:] = values
+    return array
+
+
+def _plain(value: Any) -> Any:
+    """Returns a value as Python has it; one that is not known is None."""
+    pandas = sys.modules.get("pandas")  # without it there is no such value
+    if value is None or (pandas is not None and (value is pandas.NA or value is pandas.NaT)):
+        return None
+    value = value.item() if isinstance(value, np.generic) else value
+    return None if isinstance(value, float) and value != value else value
+
+
+def _are_among(array: NDArray[Any], unknown: set[object]) -> NDArray[np.bool_]:
+    """Tells which values mean "not known"."""
+    if array.dtype == object:
+        return np.array([value in unknown for value in array.tolist()], dtype=bool)
+    numbers = [value for value in unknown if isinstance(value, int | float)]
+    found: NDArray[np.bool_] = np.isin(array, numbers)
+    return found
+
+
+def _kind(name: str, array: NDArray[Any], is_known: NDArray[np.bool_]) -> str:
+    if array.dtype != object:
+        return {"b": "truth", "f": "real"}.get(array.dtype.kind, "whole")
+    kinds = {type(value) for value in array[is_known]}
+    strange = [kind.__name__ for kind in kinds if not issubclass(kind, str | bool | int | float)]
+    if strange:
+        raise ValueError(
+            f"Column {name!r} should hold numbers, truth values or texts. Found {strange[0]}."
+        )
+    if kinds == {bool}:
+        return "truth"
+    if kinds == {int}:
+        return "whole"
+    return "real" if kinds and kinds <= {int, float} else "category"
+
+
+def _typed(array: NDArray[Any], is_known: NDArray[np.bool_], kind: str) -> NDArray[Any]:
+    """Returns values in the type of their kind; those that are not known are any."""
+    if kind == "category":
+        return array
+    dtype = {"real": np.float64, "whole": np.int64, "truth": np.bool_}[kind]
+    return np.where(is_known, array, 0).astype(dtype)

@@ -1,0 +1,277 @@
+"""Tasks from one table: several targets, of which not all are known for every row."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from .._checks import check_choice, check_number
+from .._streams import stream
+from ._columns import Column, chosen, columns_of
+from ._preprocessing import (
+    TablePreprocessing,
+    TargetColumn,
+    check_names_are_there,
+    fitted_input,
+    fitted_target,
+    unseen,
+)
+from ._split import UNKNOWN, Split
+from ._task import Task
+
+Rows = NDArray[np.int64]
+Held = float | Sequence[int] | NDArray[Any] | Tensor | None
+
+
+@dataclass(frozen=True, eq=False)
+class TableTasks(Sequence[Task]):
+    """The tasks of a table, which `fit` takes as they are, and the way back from outputs.
+
+    Attributes:
+        tasks: One for each target, with the target's name; all splits refer to one tensor.
+        preprocessing: From rows of a table to inputs, and from outputs to predictions.
+    """
+
+    tasks: tuple[Task, ...]
+    preprocessing: TablePreprocessing
+
+    @overload
+    def __getitem__(self, place: int) -> Task: ...
+    @overload
+    def __getitem__(self, place: slice) -> tuple[Task, ...]: ...
+    def __getitem__(self, place: int | slice) -> Task | tuple[Task, ...]:
+        return self.tasks[place]
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
+
+    def __repr__(self) -> str:
+        lines = [f"{self.n_features} features", *map(repr, self.tasks)]
+        return "TableTasks(" + ",\n  ".join(lines) + ")"
+
+    @property
+    def n_features(self) -> int:
+        """How many numbers a network is given of each row."""
+        return self.preprocessing.n_features
+
+    @property
+    def classes(self) -> dict[str, tuple[Any, ...]]:
+        """The classes of each classification, in the order of its outputs."""
+        targets = self.preprocessing.targets
+        return {target.name: target.classes for target in targets if target.classes is not None}
+
+    def transform(self, table: Any) -> Tensor:
+        """Returns a network's inputs for the rows of a table, ``[N, D]``."""
+        return self.preprocessing.transform(table)
+
+    def decode(self, task: str, outputs: Tensor) -> NDArray[Any]:
+        """Returns what a task's outputs say, ``[N]``: classes, or numbers in their own units."""
+        return self.preprocessing.decode(task, outputs)
+
+
+def tasks_from_table(
+    inputs: Any,
+    targets: Any,
+    *,
+    validation: Held = 0.2,
+    test: Held = 0.2,
+    seed: int = 0,
+    groups: Any = None,
+    unknown: Any = None,
+    categorical: Collection[str] = (),
+    kinds: Mapping[str, Literal["classification", "regression"]] | None = None,
+    standardize_targets: bool = True,
+    max_categories: int = 64,
+) -> TableTasks:
+    """Returns a task for each target of a table; rows without a known target are left out of it.
+
+    >>> table = {"age": [31, 45, None, 22], "sex": ["f", "m", "m", "f"]}
+    >>> targets = {"smokes": ["no", None, "yes", "no"], "income": [2.5, 3.0, None, 1.5]}
+    >>> tasks = tasks_from_table(table, targets, validation=None, test=None)
+    >>> tasks
+    TableTasks(4 features,
+      Task('smokes': 3 train examples, 2 outputs),
+      Task('income': 3 train examples, 1 output))
+    >>> tasks.preprocessing.feature_names
+    ['age', 'age unknown', 'sex=f', 'sex=m']
+    >>> tasks.decode("smokes", torch.tensor([[0.1, 0.9]])).tolist()
+    ['yes']
+
+    Args:
+        inputs: A frame of pandas or polars, a dict of columns, or an array or tensor ``[N, D]``,
+            whose columns are then "x0", "x1" and so on. Numbers and truth values are standardised,
+            texts and categories become one-hot. All of it is fitted on the rows of training.
+        targets: Another such table (columns of an array are "y0", "y1" and so on), or names of
+            columns of ``inputs``, which are then no inputs. Floating-point numbers make a
+            regression; whole numbers, truth values, texts and categories a classification.
+        validation: The share of rows to draw, or the rows: numbers or a mask; None: no such split.
+            A row has the same part in all tasks.
+        test: The same for the test split.
+        seed: Of the rows that are drawn.
+        groups: A value for each row, or the name of a column of ``inputs``: rows of one group
+            stay together where rows are drawn. The column is no input.
+        unknown: A value that means "not known", such as -1 or "?", a list of them, or a dict of
+            either by column. None, NaN and pandas' NA always mean it.
+        categorical: Columns of numbers that are categories.
+        kinds: "classification" or "regression" for targets that would be taken for the other.
+        standardize_targets: Whether the targets of a regression get mean 0 and standard deviation
+            1 over the rows of training, so that tasks count alike; its losses are then in these
+            units. `TableTasks.decode` gives the original ones.
+        max_categories: How many categories of a column have a feature; rarer ones share that of
+            values that are not known.
+    """
+    x, y, together = _parts(inputs, targets, groups, unknown)
+    n = len(next(iter(x.values())).values)
+    for name, column in y.items():
+        if len(column.values) != n:
+            raise ValueError(
+                "`inputs` and `targets` should have equal lengths. "
+                f"Found {n} rows and {len(column.values)} of target {name!r}."
+            )
+    check_names_are_there("categorical", categorical, list(x))
+    check_names_are_there("kinds", list(kinds or ()), list(y))
+    labelled = {name for name, column in y.items() if _classifies(name, column, kinds or {})}
+    y = {name: _with_known_labels(c) if name in labelled else c for name, c in y.items()}
+    parts = _rows(n, validation, test, seed, together)
+    train = parts["train"]
+    fitted = tuple(
+        fitted_input(name, c.rows(train), is_category=name in categorical, limit=max_categories)
+        for name, c in x.items()
+    )
+    ways = tuple(
+        fitted_target(
+            name,
+            column.rows(train),
+            is_classification=name in labelled,
+            standardize=standardize_targets,
+        )
+        for name, column in y.items()
+    )
+    preprocessing = TablePreprocessing(fitted, ways, unknown)
+    encoded = preprocessing.encoded(x)
+    tasks = tuple(_task(way, y[way.name], encoded, parts) for way in ways)
+    return TableTasks(tasks, preprocessing)
+
+
+def _parts(
+    inputs: Any, targets: Any, groups: Any, unknown: Any
+) -> tuple[dict[str, Column], dict[str, Column], Column | None]:
+    """Returns the columns of inputs, those of targets, and the groups of rows."""
+    x = columns_of(inputs, prefix="x", unknown=unknown)
+    names = [targets] if isinstance(targets, str) else targets
+    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
+        y = {name: chosen(x, name, "A target") for name in names}
+        x = {name: column for name, column in x.items() if name not in y}
+    else:
+        y = columns_of(targets, prefix="y", unknown=unknown)
+    together = None
+    if isinstance(groups, str):
+        together = chosen(x, groups, "`groups`")
+        x = {name: column for name, column in x.items() if name != groups}
+    elif groups is not None:
+        together = next(iter(columns_of({"groups": groups}, prefix="").values()))
+    if not x:
+        raise ValueError("`inputs` should have a column that is no target. Found none.")
+    return x, y, together
+
+
+def _classifies(name: str, column: Column, kinds: Mapping[str, str]) -> bool:
+    if name not in kinds:
+        return column.kind != "real"
+    check_choice("kinds", kinds[name], ["classification", "regression"])
+    return kinds[name] == "classification"
+
+
+def _with_known_labels(column: Column) -> Column:
+    """Returns a column in which labels of -100 are not known, as they are everywhere."""
+    is_known = column.is_known & (column.values != UNKNOWN)
+    return Column(column.values, is_known, column.kind)
+
+
+def _rows(
+    n: int, validation: Held, test: Held, seed: int, groups: Column | None
+) -> dict[str, Rows]:
+    """Returns the rows of each part; those of training are all that the others leave."""
+    held = {"test": test, "validation": validation}
+    given = {name: _given(name, rows, n) for name, rows in held.items() if _is_given(rows)}
+    free = np.ones(n, dtype=bool)
+    for rows in given.values():
+        if not free[rows].all():
+            raise ValueError(
+                f"`validation` and `test` should have no row in common. Found row "
+                f"{rows[~free[rows]][0]} in both."
+            )
+        free[rows] = False
+    shares = {name: share for name, share in held.items() if name not in given}
+    drawn = _drawn(np.flatnonzero(free), n, shares, seed, groups)
+    parts = {**given, **drawn}
+    if not len(parts["train"]):
+        raise ValueError(f"`validation` and `test` should leave rows for training. Found {n} held.")
+    return {name: rows for name, rows in parts.items() if len(rows)}
+
+
+def _is_given(rows: Held) -> bool:
+    return not isinstance(rows, int | float | np.number) and rows is not None
+
+
+def _given(name: str, rows: Any, n: int) -> Rows:
+    found = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else np.asarray(rows)
+    if found.dtype == bool and found.shape == (n,):
+        return np.flatnonzero(found)
+    if found.ndim != 1 or found.dtype.kind not in "iu" or not np.isin(found, np.arange(n)).all():
+        raise ValueError(
+            f"`{name}` should be a share of the rows, row numbers from 0 to {n - 1}, or a mask of "
+            f"{n} truth values. Found an array of shape {list(found.shape)} and type {found.dtype}"
+            + (f" from {found.min()} to {found.max()}." if found.dtype.kind in "iu" else ".")
+        )
+    return np.unique(found).astype(np.int64)
+
+
+def _drawn(
+    free: Rows, n: int, shares: Mapping[str, Any], seed: int, groups: Column | None
+) -> dict[str, Rows]:
+    """Returns shares of ``n`` rows, drawn from those that are free, and the rest for training."""
+    for name, share in shares.items():
+        if share is not None:
+            check_number(name, share)
+            if not 0.0 <= share < 1.0:
+                raise ValueError(f"`{name}` should be in [0, 1). Found `{name} = {share}`.")
+    member = np.arange(n)
+    if groups is not None:
+        places = {value: place for place, value in enumerate(dict.fromkeys(groups.values.tolist()))}
+        member = np.array([places[value] for value in groups.values.tolist()])
+    order = torch.randperm(int(member.max()) + 1, generator=stream(seed, "table")).numpy()
+    free = free[np.argsort(order[member[free]], kind="stable")]  # groups one after another
+    ends, found = 0, {}
+    starts = np.flatnonzero(np.diff(member[free], prepend=-1))  # where a group begins
+    for name, share in shares.items():
+        wanted = ends + round((share or 0.0) * n)
+        end = int(starts[np.abs(starts - wanted).argmin()]) if len(starts) and wanted else ends
+        found[name], ends = np.sort(free[ends:end]), end
+    return {**found, "train": np.sort(free[ends:])}
+
+
+def _task(way: TargetColumn, column: Column, inputs: Tensor, parts: Mapping[str, Rows]) -> Task:
+    """Returns a target's task; where a held-out part has no known value, it lacks that part."""
+    targets = way.targets(column)
+    splits = {}
+    for name, rows in parts.items():
+        own = rows[column.is_known[rows]]
+        new = [] if way.classes is None else unseen(way, column.rows(own))
+        if new:
+            raise ValueError(
+                f"Target {way.name!r} should have all its classes in training. Found {new[0]!r} in "
+                f"{name} alone. Another `seed`, or rows of your own choice, may help; "
+                f"`unknown={{{way.name!r}: [{new[0]!r}]}}` leaves the class out."
+            )
+        if len(own):
+            splits[name] = Split(inputs, targets, torch.from_numpy(own))
+    n_outputs = 1 if way.classes is None else len(way.classes)
+    return Task(way.name, **splits, n_outputs=n_outputs)  # type: ignore[arg-type]
