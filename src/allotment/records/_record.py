@@ -59,8 +59,22 @@ def header_from(value: dict[str, Any]) -> RunHeader:
     settings = known.get("settings", {})
     if "training" in settings:
         training = _filled(plain(TrainingSettings()), from_record(settings["training"]))
-        known["settings"] = settings | {"training": training}
+        known["settings"] = settings = settings | {"training": training}
+    if "kind" in settings.get("allocation", {}):
+        known["settings"] = settings | {"allocation": _allocation(settings["allocation"])}
     return RunHeader(**known)
+
+
+def _allocation(value: dict[str, Any]) -> dict[str, Any]:
+    """Returns how tasks share, as it is written now: the class, and options that were chosen.
+
+    Version 0.1 wrote `Gumbel`, and options that were left at their defaults too.
+    """
+    kind = {"Gumbel": "GumbelMatrix"}.get(value["kind"], value["kind"])
+    defaults = {"GumbelMatrix": {"p_init": 0.5}, "SharedBottom": {"reduce": "sum"}}
+    left = defaults.get(kind, {})
+    own = {name: item for name, item in value.items() if name not in left or left[name] != item}
+    return own | {"kind": kind}
 
 
 def _kind_in(name: str) -> str:
