@@ -20,12 +20,6 @@ def test_the_top_row_becomes_the_right_column() -> None:
     assert_close(preprocess(image, rotated(3), 1.0)[0, 0], expected)
 
 
-def test_every_channel_turns_by_itself() -> None:
-    images = torch.randn(2, 3, 4, 4)
-    expected = torch.rot90(images, k=-1, dims=(2, 3))
-    assert_close(preprocess(images, rotated(4, 3), 1.0), expected)
-
-
 def test_four_turns_are_none() -> None:
     images = torch.randn(2, 1, 5, 5)
     turned = images

@@ -14,14 +14,12 @@ from ..data import Array, load
 from ..experiments import DataOptions, Experiment, Method, ReportOptions, using
 from ..settings import Augmentation, Optimization, TrainingSettings
 from ..tasks import Split, Task
+from ._images import PARTS, SCALE, SPLIT_SEED
 from .networks import clusters_network
 
 SIZE = 32  # of CIFAR's images, and of the others once they are resized
-SCALE = 1 / 255
 HELD_OUT = 0.2  # of each of CIFAR's classes
-SPLIT_SEED = 0  # one split for every run, so that runs differ in training alone
 AT_ONCE = 10_000  # images that are resized together; bounds the memory
-DIGITS = tuple("0123456789")
 CLOTHES = (
     "T-shirt",
     "Trouser",
@@ -45,7 +43,7 @@ def three_clusters(folder: str | Path | None = None) -> list[Task]:
     """
     return [
         *superclasses(load("cifar100", folder)),
-        *leaving_one_out("MNIST", "MNIST", load("mnist", folder), DIGITS),
+        *leaving_one_out("MNIST", "MNIST", load("mnist", folder), "0123456789"),
         *leaving_one_out("Fashion", "Fashion-MNIST", load("fashion_mnist", folder), CLOTHES),
     ]
 
@@ -54,16 +52,13 @@ def superclasses(arrays: Mapping[str, Array]) -> list[Task]:
     """Returns a task for each superclass of CIFAR-100."""
     held_out = _held_out(arrays["x_train"], arrays["y_train_fine"])
     x_train, x_test = (
-        torch.from_numpy(arrays[f"x_{part}"]).permute(0, 3, 1, 2).contiguous()
-        for part in ("train", "test")
+        torch.from_numpy(arrays[f"x_{part}"]).permute(0, 3, 1, 2).contiguous() for part in PARTS
     )
     places = _places(arrays["y_train_fine"], arrays["y_train_coarse"])
-    y_train, y_test = (
-        torch.from_numpy(places[arrays[f"y_{part}_fine"]]) for part in ("train", "test")
-    )
+    y_train, y_test = (torch.from_numpy(places[arrays[f"y_{part}_fine"]]) for part in PARTS)
 
     def task(superclass: int, name: str) -> Task:
-        of_train, of_test = (arrays[f"y_{p}_coarse"] == superclass for p in ("train", "test"))
+        of_train, of_test = (arrays[f"y_{p}_coarse"] == superclass for p in PARTS)
         train, validation = (
             Split(x_train, y_train, _rows(of_train & side), scale=SCALE)
             for side in (~held_out, held_out)
@@ -79,8 +74,8 @@ def leaving_one_out(
     prefix: str, family: str, arrays: Mapping[str, Array], class_names: Sequence[str]
 ) -> list[Task]:
     """Returns a task for each class, on the images of all others, their labels renumbered."""
-    x_train, x_test = (resized(torch.from_numpy(arrays[f"x_{part}"])) for part in ("train", "test"))
-    y_train, y_test = (torch.from_numpy(arrays[f"y_{part}"]).long() for part in ("train", "test"))
+    x_train, x_test = (resized(torch.from_numpy(arrays[f"x_{part}"])) for part in PARTS)
+    y_train, y_test = (torch.from_numpy(arrays[f"y_{part}"]).long() for part in PARTS)
 
     def task(left_out: int, name: str) -> Task:
         train, test = (

@@ -16,10 +16,9 @@ from ..tasks import Split, Task
 from .networks import digits_network, mnist_network
 
 
-def rotated(size: int, n_channels: int = 1) -> Tensor:
-    """Returns the permutation of pixels that turns square images by 90 degrees clockwise."""
-    positions = torch.arange(n_channels * size * size).view(n_channels, size, size)
-    return torch.rot90(positions, k=-1, dims=(1, 2)).flatten()
+def rotated(size: int) -> Tensor:
+    """Returns the permutation of pixels that turns square grey images by 90 degrees clockwise."""
+    return torch.arange(size * size).view(size, size).rot90(k=-1).flatten()
 
 
 def split_rows(n: int, shares: Sequence[float], *, seed: int, use: str = "split") -> list[Tensor]:

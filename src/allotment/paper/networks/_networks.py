@@ -1,12 +1,12 @@
 """The paper's networks, and a small one for the bundled digits, as plain functions of sizes.
 
-Each takes allocate, a function from a number of components to an allocation, and
-outputs, how many outputs each task has, by name. The larger ones are made of a block: a convolution,
-group normalisation and ReLU.
+Each takes allocate, a function from a number of components to an allocation, and outputs, how many
+outputs each task has, by name. The larger ones are made of `ConvNormReLU`.
 """
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from typing import TypeVar
 
 import torch
 import torch.nn.functional as F
@@ -24,6 +24,7 @@ from ._same_padding import (
 )
 
 Allocate = Callable[[int], Allocation]  # from a number of components
+Module = TypeVar("Module", bound=nn.Module)
 EPSILON = 1e-6  # the authors' code
 
 
@@ -83,10 +84,10 @@ class TwoColourStem(nn.Module):
 
     accepted_dtypes = (torch.bool,)
 
-    def __init__(self, n_channels: int, *, n_groups: int = 4) -> None:
+    def __init__(self, n_channels: int) -> None:
         super().__init__()
         self.conv = SameConv2d(1, n_channels, 1)
-        self.norm = NormReLU(n_groups, n_channels)
+        self.norm = NormReLU(4, n_channels)
 
     def forward(self, x: Tensor) -> Tensor | TwoColourImage:
         """Returns the features of images ``[B, 1, H, W]``."""
@@ -115,7 +116,7 @@ class TwoColourStem(nn.Module):
         return TwoColourImage(marks, colours)
 
 
-def glorot_(module: nn.Module) -> nn.Module:
+def glorot_(module: Module) -> Module:
     """Draws kernels from Glorot's uniform distribution and sets biases to zero, in place.
 
     These are the defaults of the library the authors used, not torch's. Returns the module.
@@ -152,57 +153,45 @@ def transfer_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTas
         for component in (dense(128, 4, last=nn.ReLU()), dense(128, 4, 4, last=nn.ReLU()))
     ]
     layer = ModularLayer(components, allocate(4), names=["shallow", "deep"] * 2)
-    network = MultiTaskNetwork(None, [layer], _linear_heads(4, outputs))
-    glorot_(network)
-    return network
+    return glorot_(MultiTaskNetwork(None, [layer], _linear_heads(4, outputs)))
 
 
 def pairs_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
     """Four components of three layers and no heads (paper, Appendix A-3)."""
     components = [dense(128, 16, 16, 1) for _ in range(4)]
     layer = ModularLayer(components, allocate(4), names=["A", "B", "C", "D"], kinds=["dense"] * 4)
-    network = MultiTaskNetwork(None, [layer], task_names=list(outputs))
-    glorot_(network)
-    return network
+    return glorot_(MultiTaskNetwork(None, [layer], task_names=list(outputs)))
 
 
 def digits_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
     """Two layers of four 3x3 convolutions for 8x8 images; ours, after the 4-MNISTs network."""
-
-    def convolutions(n_channels: int) -> ModularLayer:
-        components = [nn.Sequential(nn.Conv2d(n_channels, 4, 3), nn.ReLU()) for _ in range(4)]
-        kinds = ["conv3x3"] * 4
-        return ModularLayer(components, allocate(4), names=["A", "B", "C", "D"], kinds=kinds)
-
-    layers = [convolutions(1), convolutions(4), nn.Flatten()]
-    network = MultiTaskNetwork(None, layers, _linear_heads(4 * 4 * 4, outputs))
-    glorot_(network)
-    return network
+    first, second = (_convolutions(allocate, n_channels, 3) for n_channels in (1, 4))
+    heads = _linear_heads(4 * 4 * 4, outputs)
+    return glorot_(MultiTaskNetwork(None, [first, second, nn.Flatten()], heads))
 
 
 def mnist_network(
     allocate: Allocate, outputs: Mapping[str, int], n_components: int = 4
 ) -> MultiTaskNetwork:
     """Three layers of four convolutions with four filters each (paper, Appendix B)."""
-    # One letter each, and after the alphabet the next sign: only a benchmark goes so far.
-    names = [chr(ord("A") + position) for position in range(n_components)]
-
-    def convolutions(n_channels: int, size: int) -> ModularLayer:
-        components = [nn.Sequential(nn.Conv2d(n_channels, 4, size), nn.ReLU()) for _ in names]
-        kinds = [f"conv{size}x{size}"] * n_components
-        return ModularLayer(components, allocate(n_components), names=names, kinds=kinds)
-
     layers = [
-        convolutions(1, 5),
+        _convolutions(allocate, 1, 5, n_components),
         nn.AvgPool2d(2),
-        convolutions(4, 3),
+        _convolutions(allocate, 4, 3, n_components),
         nn.AvgPool2d(2),
-        convolutions(4, 3),
+        _convolutions(allocate, 4, 3, n_components),
         nn.Flatten(),
     ]
-    network = MultiTaskNetwork(None, layers, _linear_heads(3 * 3 * 4, outputs), dropout=0.5)
-    glorot_(network)
-    return network
+    heads = _linear_heads(3 * 3 * 4, outputs)
+    return glorot_(MultiTaskNetwork(None, layers, heads, dropout=0.5))
+
+
+def _convolutions(allocate: Allocate, n_channels: int, size: int, n: int = 4) -> ModularLayer:
+    """Returns a layer of convolutions with four filters each."""
+    # One letter each, and after the alphabet the next sign: only a benchmark goes so far.
+    names = [chr(ord("A") + position) for position in range(n)]
+    components = [nn.Sequential(nn.Conv2d(n_channels, 4, size), nn.ReLU()) for _ in names]
+    return ModularLayer(components, allocate(n), names=names, kinds=[f"conv{size}x{size}"] * n)
 
 
 def omniglot_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
@@ -237,9 +226,7 @@ def omniglot_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTas
     stem = TwoColourStem(n_channels)
     layers = [module for stride in (2, 2, 1, 2, 2, 1, 2, 1) for module in layer(stride)]
     heads = _linear_heads(4 * 4 * n_channels, outputs)
-    network = MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5)
-    glorot_(network)
-    return network
+    return glorot_(MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5))
 
 
 def clusters_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
@@ -261,6 +248,4 @@ def clusters_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTas
     stem = ConvNormReLU(3, n_channels, 1)
     layers = [module for _ in range(3) for module in layer()]
     heads = _linear_heads(4 * 4 * n_channels, outputs)
-    network = MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5)
-    glorot_(network)
-    return network
+    return glorot_(MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5))
