@@ -3,8 +3,8 @@
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from textwrap import fill
 from typing import Any, Literal
 
@@ -52,11 +52,9 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-@contextmanager
-def drawing() -> Iterator[None]:
+def drawing() -> AbstractContextManager[None]:
     """Draws with the report's own settings and leaves everyone else's alone."""
-    with matplotlib.rc_context(_SETTINGS):
-        yield
+    return matplotlib.rc_context(_SETTINGS)
 
 
 def line_style(place: int, n_lines: int) -> dict[str, Any]:
