@@ -208,7 +208,10 @@ class Experiment:
         own = (each.header.measure for each in records if each.header.experiment == self.name)
         measure = self.report.measure or next(own, "loss")
         label, unit = ("Loss", "") if measure == "loss" else ("Test accuracy", "%")
-        told = ("place", "shows", "least", "shows_allocation", "shown_task", "groups", "structure")
+        told = (
+            *("place", "shows", "least", "shows_allocation", "shown_task", "groups", "structure"),
+            *("baseline", "pairs", "elsewhere", "extra_tables"),
+        )
         return ReportSpec(
             experiment=self.name,
             title=self.title,
@@ -227,10 +230,6 @@ class Experiment:
             measure=self.report.label or ("Test error" if self.report.shows == "error" else label),
             rounds=self.training.rounds,
             unit=unit,
-            baseline=self.report.baseline,
-            pairs=self.report.pairs,
-            elsewhere=self.report.elsewhere,
-            extra_tables=self.report.extra_tables,
             **{name: getattr(self.report, name) for name in told},
         )
 
