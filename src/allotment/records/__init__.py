@@ -38,7 +38,6 @@ from ._benchmarks import read_speed as read_speed
 from ._checkpoint import Checkpoints as Checkpoints
 from ._checkpoint import read_options as read_options
 from ._checkpoint import write_options as write_options
-from ._environment import Environment as Environment
 from ._environment import describe_environment as describe_environment
 from ._files import RecordError as RecordError
 from ._kept import keep as keep
@@ -49,7 +48,6 @@ from ._reader import read_runs as read_runs
 from ._reader import read_weights as read_weights
 from ._reader import unfinished_runs as unfinished_runs
 from ._record import RunRecord as RunRecord
-from ._record import Snapshots as Snapshots
 from ._writer import RunWriter as RunWriter
 from ._writer import check_new as check_new
 from ._writer import check_same as check_same
