@@ -18,7 +18,7 @@ place come back as the same ``RunRecord``, so whatever is computed or drawn work
 ...     best_round=None, matrix=gates, probabilities=gates, validation=None, test=None, weights={},
 ... )
 >>> out = Path(tempfile.mkdtemp())
->>> writer = RunWriter(run_folder(out, header), header, device="cpu")
+>>> writer = RunWriter(run_folder(out, header), header)
 >>> losses = np.array([0.2, 0.3])
 >>> writer.add(LogEntry(round=10, losses=losses, probabilities=gates, share_active=0.75))
 >>> [folder.relative_to(out).as_posix() for folder in unfinished_runs(out)]
