@@ -21,16 +21,8 @@ SIZE = 32  # of CIFAR's images, and of the others once they are resized
 HELD_OUT = 0.2  # of each of CIFAR's classes
 AT_ONCE = 10_000  # images that are resized together; bounds the memory
 CLOTHES = (
-    "T-shirt",
-    "Trouser",
-    "Pullover",
-    "Dress",
-    "Coat",
-    "Sandal",
-    "Shirt",
-    "Sneaker",
-    "Bag",
-    "Ankle boot",
+    *("T-shirt", "Trouser", "Pullover", "Dress", "Coat"),
+    *("Sandal", "Shirt", "Sneaker", "Bag", "Ankle boot"),
 )
 
 

@@ -19,26 +19,10 @@ from ._trends import trend_table
 from .networks import omniglot_network
 
 ALPHABETS = (
-    "Gujarati",
-    "Sylheti",
-    "Arcadian",
-    "Tibetan",
-    "Old_Church_Slavonic_(Cyrillic)",
-    "Angelic",
-    "Malay_(Jawi_-_Arabic)",
-    "Sanskrit",
-    "Cyrillic",
-    "Anglo-Saxon_Futhorc",
-    "Syriac_(Estrangelo)",
-    "Ge_ez",
-    "Japanese_(katakana)",
-    "Keble",
-    "Manipuri",
-    "Alphabet_of_the_Magi",
-    "Gurmukhi",
-    "Korean",
-    "Early_Aramaic",
-    "Atemayar_Qelisayer",
+    *("Gujarati", "Sylheti", "Arcadian", "Tibetan", "Old_Church_Slavonic_(Cyrillic)", "Angelic"),
+    *("Malay_(Jawi_-_Arabic)", "Sanskrit", "Cyrillic", "Anglo-Saxon_Futhorc"),
+    *("Syriac_(Estrangelo)", "Ge_ez", "Japanese_(katakana)", "Keble", "Manipuri"),
+    *("Alphabet_of_the_Magi", "Gurmukhi", "Korean", "Early_Aramaic", "Atemayar_Qelisayer"),
 )
 LEAKING = ("Sanskrit", "Japanese_(katakana)", "Korean", "Early_Aramaic")
 
