@@ -187,13 +187,10 @@ def accuracy_by_group(
     Tasks without an accuracy do not count. Empty where no run has test accuracies.
     """
     finished = [record for record in records if record.finished]
-    if finished:
-        check_one_suite(finished)
-    tests = [record.outcome.test for record in finished]
-    known = [test.accuracies for test in tests if test is not None and test.accuracies is not None]
-    if not known:
+    accuracies = _accuracies(finished)
+    if not len(accuracies):
         return {}
-    accuracies, names = np.stack(known), finished[0].header.task_names  # [R, T]
+    names = finished[0].header.task_names
     for group, members in groups.items():
         if not members or not set(members) <= set(names):
             raise ValueError(
@@ -204,6 +201,15 @@ def accuracy_by_group(
         group: estimate(map(_mean_of_known, accuracies[:, np.isin(names, list(members))]))
         for group, members in groups.items()
     }
+
+
+def _accuracies(finished: Sequence[RunRecord]) -> Floats:
+    """Returns the test accuracies of the runs that have them, shape ``[R, T]``."""
+    if finished:
+        check_one_suite(finished)
+    tests = [record.outcome.test for record in finished]
+    known = [test.accuracies for test in tests if test is not None and test.accuracies is not None]
+    return np.stack(known) if known else np.empty((0, 0))
 
 
 def _mean_of_known(values: Floats) -> float:

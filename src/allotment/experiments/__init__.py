@@ -36,9 +36,9 @@ from ._methods import Method as Method
 from ._methods import using as using
 from ._overrides import check_free as check_free
 from ._overrides import overridden as overridden
-from ._running import Stop as Stop
-from ._running import Stopped as Stopped
 from ._running import run_sweep as run_sweep
+from ._stop import Stop as Stop
+from ._stop import Stopped as Stopped
 from ._sweep import RunGroup as RunGroup
 from ._sweep import Sweep as Sweep
 from ._sweep import device_name as device_name

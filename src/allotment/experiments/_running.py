@@ -9,7 +9,6 @@ from pathlib import Path
 
 import torch
 
-from .._checks import check_positive
 from ..records import (
     Checkpoints,
     RunWriter,
@@ -24,34 +23,10 @@ from ..records import (
     write_options,
 )
 from ..training import Progress, TrainingState, train
+from ._stop import Stop, Stopped
 from ._sweep import RunGroup, Sweep, device_name, run_groups
 
 SECONDS_BETWEEN = 60.0  # checkpoints, unless rounds are given
-
-
-class Stopped(Exception):  # noqa: N818  (nothing went wrong)
-    """A sweep that stopped because it was asked to; its text says by whom or what."""
-
-
-class Stop:
-    """Tells whether a sweep should stop: after some minutes, or because somebody asks."""
-
-    def __init__(self, minutes: float | None = None) -> None:
-        if minutes is not None:
-            check_positive("minutes", minutes)
-        self._end = None if minutes is None else time.monotonic() + 60 * minutes
-        self._reason = ""
-
-    def ask(self, reason: str) -> None:
-        """Has the sweep stop at the end of the block under way."""
-        self._reason = reason
-
-    @property
-    def reason(self) -> str:
-        """Why to stop; empty for going on."""
-        if not self._reason and self._end is not None and time.monotonic() >= self._end:
-            self._reason = "time limit"
-        return self._reason
 
 
 @dataclass(frozen=True)
