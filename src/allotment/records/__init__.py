@@ -40,6 +40,7 @@ from ._checkpoint import read_options as read_options
 from ._checkpoint import write_options as write_options
 from ._environment import describe_environment as describe_environment
 from ._files import RecordError as RecordError
+from ._files import plain as plain
 from ._kept import keep as keep
 from ._kept import read_kept as read_kept
 from ._reader import read_environment as read_environment
