@@ -56,6 +56,7 @@ from ._relatedness import Family as Family
 from ._relatedness import KnownFamilies as KnownFamilies
 from ._relatedness import Relatedness as Relatedness
 from ._relatedness import relatedness as relatedness
+from ._relatedness import stability as stability
 from ._usage import Usage as Usage
 from ._usage import usage_by_kind as usage_by_kind
 from ._usage import used_shares as used_shares

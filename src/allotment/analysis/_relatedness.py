@@ -96,13 +96,18 @@ def relatedness(records: Sequence[RunRecord]) -> Relatedness:
         n_distinct=estimate(len(distinct_groups(each)) for each in rows),
         n_clusters=estimate(each.n_clusters for each in clusterings),
         silhouette=estimate(each.silhouette for each in clusterings),
-        stability=_mean_agreement([each.labels for each in clusterings]),
+        stability=stability(clusterings),
         shares=tuple(map(estimate, shares.T)),
         by_chance=estimate(_mean_of_pairs(chance_similarity(each)) for each in rows),
         largest_share=float(shares.max()),
         budget=header.settings.get("training", {}).get("penalties", {}).get("budget"),
         known=_known(rows, similarities, clusterings, header.families) if header.families else None,
     )
+
+
+def stability(clusterings: Sequence[Clustering]) -> float:
+    """Returns the mean adjusted Rand index over pairs of clusterings; NaN for fewer than two."""
+    return _mean_agreement([each.labels for each in clusterings])
 
 
 def _known(
@@ -173,7 +178,6 @@ def _pairs(names: Sequence[str], between: Floats, by_chance: Floats) -> tuple[Fa
 
 
 def _mean_agreement(groupings: Sequence[Sequence[int]]) -> float:
-    """Returns the mean adjusted Rand index over pairs of groupings; NaN for fewer than two."""
     # Many runs agree, and the index of equal groupings is 1, so only different ones are compared:
     # thirty runs have 435 pairs, and scikit-learn takes about a millisecond for one.
     counts = Counter(tuple(each) for each in groupings)
