@@ -44,7 +44,6 @@ class Display:
         self._bars.stop()
 
     def __call__(self, group: "RunGroup", progress: "TrainingProgress") -> None:
-        """Shows one piece of news."""
         n_rounds = group.runs[0].settings.rounds
         if group is not self._group:
             self._begin(group, progress.round, n_rounds)

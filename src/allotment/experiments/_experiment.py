@@ -132,7 +132,6 @@ class Experiment:
         return self.report.title or self.name
 
     def method(self, name: str) -> Method:
-        """Returns the method of this name."""
         check_choice("method", name, [method.name for method in self.methods])
         return next(method for method in self.methods if method.name == name)
 
@@ -157,7 +156,6 @@ class Experiment:
         return replace(self, data=replace(self.data, conditions=conditions))
 
     def make_tasks(self, choice: TaskChoice) -> list[Task]:
-        """Returns the tasks."""
         return self.tasks(choice) if callable(self.tasks) else list(self.tasks)
 
     def build_network(self, method: Method, outputs: Mapping[str, int], seed: int) -> TaskNetwork:

@@ -35,7 +35,6 @@ class NormReLU(nn.GroupNorm):
         super().__init__(n_groups, n_channels, eps=EPSILON)
 
     def forward(self, x: Tensor) -> Tensor:
-        """Returns the normalised images without their negative part."""
         return norm_relu(x, None, self.weight, self.bias, self.num_groups, self.eps)
 
 
@@ -59,7 +58,6 @@ class ConvNormReLU(nn.Module):
         self.norm = NormReLU(n_groups, out_channels)
 
     def forward(self, x: Tensor | TwoColourImage) -> Tensor:
-        """Returns the images' features, without negative ones."""
         norm = self.norm
         y = same_convolution(x, self.conv.weight, None, self.conv.stride)
         return norm_relu(y, self.conv.bias, norm.weight, norm.bias, norm.num_groups, norm.eps)

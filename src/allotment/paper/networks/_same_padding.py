@@ -67,7 +67,6 @@ class SameConv2d(nn.Conv2d):
         super().__init__(in_channels, out_channels, kernel, stride)
 
     def forward(self, x: Tensor | TwoColourImage) -> Tensor:
-        """Returns the convolved images."""
         # In mixed precision kernels are short and biases are not.
         bias = None if self.bias is None else self.bias.to(self.weight.dtype)
         return same_convolution(x, self.weight, bias, self.stride)
@@ -117,7 +116,6 @@ class SameMaxPool2d(_SamePool2d):
     """The largest of 3x3 pixels; pixels outside the image do not count."""
 
     def forward(self, x: Tensor | TwoColourImage) -> Tensor:
-        """Returns the pooled images."""
         if not isinstance(x, TwoColourImage):
             return self._pooled(x, largest=True)
         paper, ink = self._pooled(x.marks, largest=True).unbind(1)  # 1: there is some
@@ -130,7 +128,6 @@ class SameAvgPool2d(_SamePool2d):
     """The mean of those of 3x3 pixels that lie inside the image."""
 
     def forward(self, x: Tensor | TwoColourImage) -> Tensor:
-        """Returns the pooled images."""
         if not isinstance(x, TwoColourImage):
             return self._pooled(x, largest=False)
         return TwoColourImage(self._pooled(x.marks, largest=False), x.colours).pixels()
