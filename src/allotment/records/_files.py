@@ -71,8 +71,10 @@ def plain(value: Any) -> Any:
         return value.__qualname__
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if not hasattr(value, "__dict__"):  # such as a path
-        return str(value)
+    return _outlined(value) if hasattr(value, "__dict__") else str(value)
+
+
+def _outlined(value: object) -> dict[str, Any]:
     public = {name: item for name, item in vars(value).items() if not name.startswith("_")}
     numbers = {name: item for name, item in public.items() if isinstance(item, int | float | str)}
     return {"kind": type(value).__name__, **plain(numbers)}
