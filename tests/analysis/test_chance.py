@@ -7,12 +7,12 @@ from pytest import MonkeyPatch, approx
 from allotment._schema import Floats
 from allotment.analysis import _families as families_module
 from allotment.analysis import (
-    chance_own_is_nearest,
     chance_similarity,
     cosine_similarity,
     own_is_nearest,
     permutation_p_values,
 )
+from allotment.analysis._families import chance_own_is_nearest
 
 
 def rows_with(n_open: tuple[int, ...], n_components: int, seed: int = 0) -> Floats:

@@ -5,7 +5,8 @@ import pytest
 from numpy.testing import assert_allclose
 from pytest import approx
 
-from allotment.analysis import error_curves, late_change, loss_band, smooth
+from allotment.analysis import error_curves, late_change, loss_band
+from allotment.analysis._curves import smooth
 from allotment.records import RunRecord
 from tests.records.made_up import a_header, a_record, an_evaluation, failed_run
 

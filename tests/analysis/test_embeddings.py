@@ -5,13 +5,8 @@ import pytest
 import torch
 from numpy.testing import assert_allclose
 
-from allotment.analysis import (
-    cosine_similarity,
-    distinct_groups,
-    embeddings,
-    recovers,
-    used_shares,
-)
+from allotment.analysis import cosine_similarity, distinct_groups, embeddings, used_shares
+from allotment.analysis._measure import recovers
 from tests.records.made_up import PAIRS, a_header, a_record, an_outcome
 
 

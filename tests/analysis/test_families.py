@@ -10,8 +10,8 @@ from allotment.analysis import (
     distinct_by_family,
     family_names,
     own_is_nearest,
-    within_and_across,
 )
+from allotment.analysis._families import within_and_across
 
 H = 1 / math.sqrt(2)
 # Two families of two tasks. Cosines by hand: 0-1 H, 0-2 0, 0-3 H, 1-2 H, 1-3 1/2, 2-3 0.

@@ -2,7 +2,8 @@ import math
 
 import pytest
 
-from allotment.analysis import collapsed, group_runs, measure, share_active, summarise, typical_run
+from allotment.analysis import group_runs, measure, summarise, typical_run, used_shares
+from allotment.analysis._measure import collapsed
 from tests.records.made_up import (
     PAIRS,
     a_header,
@@ -61,7 +62,7 @@ def test_without_families_nothing_is_said_of_recovery() -> None:
 
 
 def test_the_share_active_counts_open_gates() -> None:
-    assert share_active(a_record()) == pytest.approx(6 / 16)
+    assert used_shares(a_record()).mean() == pytest.approx(6 / 16)
 
 
 @pytest.mark.parametrize(

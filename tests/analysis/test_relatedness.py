@@ -4,7 +4,8 @@ import numpy as np
 from pytest import approx, mark, raises
 
 from allotment._schema import Floats
-from allotment.analysis import recovers, relatedness, separates
+from allotment.analysis import relatedness
+from allotment.analysis._measure import recovers, separates
 from allotment.records import RunRecord
 from tests.records.made_up import PAIRS, a_header, a_record, an_outcome, failed_run
 from tests.report.suites import FAMILIES, alphabets_run, clusters_run

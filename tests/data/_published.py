@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from PIL import Image
 
-from allotment.data import Archive, Array, ArraySpec, ClassCounts, DataSet, DrawnCharacters
-from allotment.data._registry import CIFAR100, MNIST, OMNIGLOT
+from allotment.data import Archive, Array, ArraySpec, DataSet
+from allotment.data._registry import CIFAR100, MNIST, OMNIGLOT, ClassCounts, DrawnCharacters
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from pytest import mark, raises
 
-from allotment.data import Array, ChannelMean, ClassCounts, DataError, DrawnCharacters
+from allotment.data import Array, DataError
+from allotment.data._registry import ChannelMean, ClassCounts, DrawnCharacters
 from tests.data._published import drawings
 
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import numpy as np
 from pytest import MonkeyPatch, fixture, raises
 
-from allotment.data import DATASETS, DataError, data_folder, load, status
+from allotment.data import DATASETS, DataError, load, status
+from allotment.data._folder import data_folder
 from tests.data._published import digits
 
 

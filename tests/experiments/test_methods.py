@@ -15,7 +15,8 @@ from allotment.allocation import (
     NoSharing,
     SharedBottom,
 )
-from allotment.experiments import AllocationSpec, Method, using
+from allotment.experiments import Method, using
+from allotment.experiments._methods import AllocationSpec
 from tests.allocation.made_up import ByExample, Shares
 
 

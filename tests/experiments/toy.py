@@ -14,7 +14,7 @@ from allotment.experiments import Allocate, Experiment, TaskChoice
 from allotment.modules import MultiTaskNetwork
 from allotment.paper import EXPERIMENTS
 from allotment.tasks import Task
-from tests.paper.suites.made_up import drawings, grey_images, photographs
+from tests.paper.made_up import drawings, grey_images, photographs
 
 # Recording a step of a deep network takes ten times as long as these few rounds.
 OMNIGLOT = {"batch_size": 2, "evaluate_every": 10, "trace": False}

@@ -8,7 +8,7 @@ from pytest import MonkeyPatch, fixture, skip
 from torch import Tensor
 from torch.testing import assert_close
 
-from allotment._ops import _conv, _conv_runs, _mix, _norm, _pool
+from allotment._ops import _conv, _mix, _norm, _pool
 from allotment.allocation import _gumbel
 from allotment.paper.networks import _same_padding
 from tests.ops.both_ways import DEVICE, INTERPRETED, TOLERANCES, BothWays, Operation, with_gradients
@@ -44,7 +44,7 @@ def choose(monkeypatch: MonkeyPatch) -> Callable[[bool], None]:
             monkeypatch.setattr(
                 module, "can_convolve", lambda x, weight, stride: fused and x.shape[1] in _conv.FEW
             )
-        monkeypatch.setattr(_conv_runs, "_is_on_gpu", lambda x: fused)
+        monkeypatch.setattr(_conv, "_is_on_gpu", lambda x: fused)
 
     return choice
 

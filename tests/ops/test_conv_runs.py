@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.testing import assert_close
 
-from allotment._ops import _conv_runs, on_streams, plain_operations
+from allotment._ops import _conv, on_streams, plain_operations
 from allotment.paper.networks._same_padding import same_convolution
 from tests.ops.both_ways import Operation, with_gradients
 
@@ -21,7 +21,7 @@ def numbers(*shape: int) -> Tensor:
 
 @fixture(autouse=True)
 def _as_on_a_gpu(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr(_conv_runs, "_is_on_gpu", lambda x: True)
+    monkeypatch.setattr(_conv, "_is_on_gpu", lambda x: True)
 
 
 def convolution(stride: tuple[int, int], *, biased: bool = False) -> Operation:
@@ -37,7 +37,7 @@ def assert_as_torch_has_it(
 ) -> None:
     found = with_gradients(operation, arguments)
     with monkeypatch.context() as patched:
-        patched.setattr(_conv_runs, "_is_on_gpu", lambda x: False)
+        patched.setattr(_conv, "_is_on_gpu", lambda x: False)
         expected = with_gradients(operation, arguments)
     for ours, torchs in zip(found, expected, strict=True):
         assert_close(ours, torchs, rtol=1e-9, atol=1e-9)
@@ -114,7 +114,7 @@ def divided(monkeypatch: MonkeyPatch) -> list[int]:
         found.append(len(calls))
         return on_streams(calls, shared)
 
-    monkeypatch.setattr(_conv_runs, "on_streams", noting)
+    monkeypatch.setattr(_conv, "on_streams", noting)
     return found
 
 

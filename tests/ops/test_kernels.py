@@ -78,7 +78,7 @@ def test_norm_relu_of_no_images(choose: Callable[[bool], None]) -> None:
 
 
 def test_small_and_large_images_have_kernels_of_their_own() -> None:
-    from allotment._ops._kernels._small_norm import is_small
+    from allotment._ops._kernels._norm import is_small
 
     assert all(is_small(torch.empty(shape), 4) for shape in SMALL.values())
     assert not any(is_small(torch.empty(shape), 4) for shape in LARGE.values())

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.func import vmap
 from torch.testing import assert_close
 
-from allotment._ops import _conv_runs, _streams, cuda_streams, on_streams
+from allotment._ops import _conv, _streams, cuda_streams, on_streams
 from allotment.allocation import SharedBottom
 from allotment.modules import ModularLayer
 
@@ -197,13 +197,13 @@ def used(streams: list[MadeUpStream], monkeypatch: MonkeyPatch) -> list[MadeUpSt
         found.append(streams[-1])
         return function(*args, **kwargs)
 
-    monkeypatch.setattr(_conv_runs, "_is_on_gpu", lambda x: True)
+    monkeypatch.setattr(_conv, "_is_on_gpu", lambda x: True)
     monkeypatch.setattr(torch.nn.functional, "conv2d", partial(on_stream, torch.conv2d))
     return found
 
 
 def convolved(x: Tensor, weight: Tensor) -> Tensor:
-    return _conv_runs.many_channels(x, weight, None, (1, 1), (1, 1))
+    return _conv.many_channels(x, weight, None, (1, 1), (1, 1))
 
 
 def test_convolutions_of_runs_have_streams_of_their_own(

@@ -6,7 +6,9 @@ from typing import Any
 import numpy as np
 
 from allotment._schema import Evaluation, Floats, LogEntry, Outcome, RunHeader
-from allotment.records import Environment, RunRecord, Snapshots
+from allotment.records import RunRecord
+from allotment.records._environment import Environment
+from allotment.records._record import Snapshots
 from allotment.settings import Optimization, TrainingSettings
 
 PAIRS = np.array([[1, 0, 1, 0], [1, 0, 1, 0], [0, 1, 0, 0], [0, 1, 0, 0]], dtype=float)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from allotment.records import RecordError, Snapshots, keep, read_kept
+from allotment.records import RecordError, keep, read_kept
+from allotment.records._record import Snapshots
 from tests.records.made_up import (
     ENVIRONMENT,
     SETTINGS,

@@ -4,7 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from allotment.records import RecordError, open_runs, read_run, read_runs, read_weights
+from allotment.records import (
+    RecordError,
+    describe_environment,
+    open_runs,
+    read_run,
+    read_runs,
+    read_weights,
+)
 from allotment.settings import TrainingSettings
 from tests.records.made_up import a_header, an_entry, an_outcome
 
@@ -13,7 +20,7 @@ from tests.records.made_up import a_header, an_entry, an_outcome
 def root(tmp_path: Path) -> Path:
     """A folder with three completed runs and one that was stopped."""
     headers = [a_header(seed=seed, method=method) for method in "ab" for seed in range(2)]
-    writers = open_runs(tmp_path, headers)
+    writers = open_runs(tmp_path, headers, describe_environment("cpu"))
     for writer in writers[:3]:
         writer.add(an_entry())
         writer.close(an_outcome())

@@ -14,6 +14,7 @@ from allotment.records import (
     RecordError,
     RunWriter,
     check_same,
+    describe_environment,
     read_environment,
     read_run,
     reopen_runs,
@@ -32,7 +33,7 @@ def a_state(done: int, n_entries: int) -> TrainingState:
 
 def stopped(out: Path, *rounds: int, header: RunHeader = HEADER) -> Path:
     """Leaves a run as a process leaves it that is killed a while after a checkpoint."""
-    writer = RunWriter(run_folder(out, header), header, device="a lamp")
+    writer = RunWriter(run_folder(out, header), header, describe_environment("a lamp"))
     for done in rounds:
         add(writer, done)
     writer.sync()
@@ -44,7 +45,8 @@ def add(writer: RunWriter, done: int) -> None:
 
 
 def reopened(out: Path, state: TrainingState | None, header: RunHeader = HEADER) -> RunWriter:
-    (writer,) = reopen_runs(out, [header], state, device="a stove", deterministic=True)
+    now = describe_environment("a stove", deterministic=True)
+    (writer,) = reopen_runs(out, [header], state, now)
     return writer
 
 

@@ -8,6 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from allotment.records import (
     RecordError,
     RunWriter,
+    describe_environment,
     open_runs,
     read_run,
     read_runs,
@@ -41,7 +42,7 @@ def test_a_run_has_its_place(condition: str, expected: str) -> None:
 def test_a_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
     seen = an_evaluation(np.array([0.5, 0.6, 0.7, 0.8]), split="validation")
     header = a_header(n_classes=(10, 10, 10, 10), measure="accuracy")
-    writer = RunWriter(tmp_path / "run", header, device="a lamp")
+    writer = RunWriter(tmp_path / "run", header, describe_environment("a lamp"))
     writer.add(an_entry(round=50))
     writer.add(an_entry(round=100, share_active=0.25, validation=seen))
     writer.close(an_outcome(test=seen))
@@ -169,5 +170,5 @@ def test_of_many_runs_none_is_opened_where_one_is_refused(tmp_path: Path) -> Non
     headers = [a_header(seed=seed) for seed in range(3)]
     run_folder(tmp_path, headers[2]).mkdir(parents=True)
     with pytest.raises(RecordError, match="seed-002"):
-        open_runs(tmp_path, headers)
+        open_runs(tmp_path, headers, describe_environment("cpu"))
     assert [path.name for path in (tmp_path / "gumbel").iterdir()] == ["seed-002"]

@@ -3,8 +3,8 @@
 import numpy as np
 
 from allotment._schema import Floats
+from allotment.paper._omniglot import ALPHABETS as PUBLISHED
 from allotment.paper._trends import trend_table
-from allotment.paper.suites._omniglot import ALPHABETS as PUBLISHED
 from allotment.records import RunRecord
 from allotment.report import ReportRow, ReportSpec
 from tests.records.made_up import a_header, a_record, an_evaluation, an_outcome

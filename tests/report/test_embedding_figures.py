@@ -11,7 +11,8 @@ from pytest import mark
 
 from allotment.analysis import error_curves
 from allotment.records import RunRecord, keep, read_kept
-from allotment.report import error_figure, png, svg
+from allotment.report import png, svg
+from allotment.report._curves import error_figure
 from allotment.report._figures import section_figures
 from allotment.report._section import section
 from tests.records.made_up import a_header, a_record, an_outcome

@@ -6,7 +6,8 @@ from matplotlib.figure import Figure
 
 from allotment.analysis import Band, loss_band
 from allotment.records import RunRecord
-from allotment.report import loss_bands, png, svg, write_figures
+from allotment.report import png, svg, write_figures
+from allotment.report._curves import loss_bands
 from allotment.report._drawing import line_style
 from tests.records.made_up import a_header, a_record, an_outcome, loss_run
 from tests.report.drawn import allocation_of, gates_of, similarity_of

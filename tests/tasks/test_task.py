@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
-from allotment.paper.suites import synthetic_pairs
+from allotment.paper import synthetic_pairs
 from allotment.tasks import GeneratedDataset, Loss, Split, Task, check_names
 
 

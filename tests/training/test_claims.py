@@ -5,8 +5,8 @@ from pytest import mark
 from allotment._schema import Floats
 from allotment._streams import torch_stream
 from allotment.allocation import GumbelMatrix
+from allotment.paper import synthetic_pairs
 from allotment.paper.networks import pairs_network
-from allotment.paper.suites import synthetic_pairs
 from allotment.settings import TrainingSettings
 from allotment.training import Run
 from tests.training.toy import outcomes_of

@@ -95,7 +95,7 @@ def test_what_tasks_share_is_computed_once() -> None:
         trainer = Trainer([run], torch.device("cpu"))
         with _Operations() as counter:  # type: ignore[no-untyped-call]
             trainer.steps(0, 2)
-        return counter.total
+        return int(counter.total)
 
     assert n_operations("multi_label") < 0.6 * n_operations("joint")
 
@@ -105,7 +105,8 @@ def test_an_epoch_has_every_example_with_a_label_once() -> None:
     known = torch.cat([task.train.rows for task in tasks]).unique()
     run = Run(a_network(), tasks, 0, SETTINGS.changed(batch_size=1))
     trainer = Trainer([run], torch.device("cpu"))
-    rows = torch.cat([trainer._sampler.make(n).rows[::2, 0, 0].clone() for n in range(10)])
+    blocks = [trainer._sampler.make(n).rows for n in range(10)]
+    rows = torch.cat([block[::2, 0, 0].clone() for block in blocks if block is not None])
     assert_close(rows[: len(known)].sort().values, known)
 
 

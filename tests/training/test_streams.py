@@ -250,7 +250,8 @@ def test_inputs_may_be_whole_numbers_and_lengths_may_differ() -> None:
 
         def forward(self, tokens: Tensor) -> Tensor:
             known = (tokens > 0).unsqueeze(-1)
-            return (self.table(tokens) * known).sum(1) / known.sum(1)
+            mean: Tensor = (self.table(tokens) * known).sum(1) / known.sum(1)
+            return mean
 
     def batches(which: int) -> Iterator[tuple[Tensor, Tensor]]:
         generator = torch.Generator().manual_seed(which)

@@ -14,8 +14,8 @@ from ._available import plain_operations as plain_operations
 from ._conv import Window as Window
 from ._conv import can_convolve as can_convolve
 from ._conv import few_channels as few_channels
+from ._conv import many_channels as many_channels
 from ._conv import own_kernels as own_kernels
-from ._conv_runs import many_channels as many_channels
 from ._gates import can_draw as can_draw
 from ._gates import drawn_weights as drawn_weights
 from ._mix import mix as mix

@@ -1,5 +1,9 @@
-"""Convolutions of few channels, in which the runs of a program are one launch."""
+"""Convolutions of few channels by kernels of our own, and of many by the library that torch calls.
 
+With few channels the runs of a program are one launch; with many, each run has one to itself.
+"""
+
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -8,13 +12,16 @@ from torch import Tensor
 from torch.autograd.function import once_differentiable
 
 from ._available import TYPES, are_of_one_type, kernels_run_on
-from ._folding import fold_with_kernels, unfold
+from ._folding import fold, unfold
+from ._streams import on_streams
 
 # Of the input. Libraries are slow where channels are few, above all when a batch over runs makes
 # each run a group of channels; with more channels theirs are the fastest there are. With a single
 # one there is too little to add up.
 FEW = range(2, 17)
 MOST_COLUMNS = 128  # of the product that gives the gradient of a square of pixels
+
+Pair = tuple[int, int]
 
 
 class Window(NamedTuple):
@@ -99,6 +106,55 @@ class _Convolution(torch.autograd.Function):
     def vmap(
         info: Any, in_dims: tuple[int | None, ...], x: Tensor, weight: Tensor, window: Window
     ) -> tuple[Tensor, int]:
-        folded = fold_with_kernels(info.batch_size, in_dims, x, weight)
-        y = _Convolution.apply(*folded, window)  # type: ignore[no-untyped-call]
-        return unfold(info.batch_size, y), 0
+        n, is_for_all = info.batch_size, in_dims[1] is None and len(weight) == 1
+        rows = weight if is_for_all else fold(n, in_dims[1], weight)  # one for all needs no copies
+        y = _Convolution.apply(fold(n, in_dims[0], x), rows, window)  # type: ignore[no-untyped-call]
+        return unfold(n, y), 0
+
+
+def many_channels(
+    x: Tensor, weight: Tensor, bias: Tensor | None, stride: Pair, padding: Pair
+) -> Tensor:
+    """Returns images ``[B, C, H, W]`` convolved with kernels ``[O, C, h, w]``.
+
+    Where kernels are batched over runs, torch's own would make each run a group of channels of one
+    convolution, on a GPU between copies into other layouts. Here each has a convolution to itself.
+    """
+    # Torch has no public name for what tells that `vmap` has added a dimension.
+    is_batched = torch._C._functorch.is_batchedtensor(weight)
+    if not (_is_on_gpu(x) and is_batched and x.ndim == 4 and are_of_one_type(x, weight)):
+        return F.conv2d(x, weight, bias, stride, padding)
+    y: Tensor = _OfRuns.apply(x, weight, stride, padding)  # type: ignore[no-untyped-call]
+    return y if bias is None else y + bias.view(-1, 1, 1)
+
+
+def _is_on_gpu(x: Tensor) -> bool:
+    return x.is_cuda
+
+
+class _OfRuns(torch.autograd.Function):
+    """A convolution that batched over runs is one for each, which torch can differentiate."""
+
+    @staticmethod
+    def forward(x: Tensor, weight: Tensor, stride: Pair, padding: Pair) -> Tensor:
+        return F.conv2d(x, weight, None, stride, padding)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+        pass  # the operations below know their own gradients
+
+    @staticmethod
+    def vmap(
+        info: Any, in_dims: tuple[int | None, ...], x: Tensor, weight: Tensor, *how: Pair
+    ) -> tuple[Tensor, int]:
+        of_images, of_kernels = in_dims[:2]
+        if of_kernels is None:  # all tasks of one run at once: one larger batch
+            assert of_images is not None
+            images = x.movedim(of_images, 0)
+            y = many_channels(images.flatten(0, 1), weight, None, *how)
+            return y.unflatten(0, images.shape[:2]), 0
+        kernels = weight.unbind(of_kernels)
+        own = [x] * len(kernels) if of_images is None else x.unbind(of_images)
+        pairs = zip(own, kernels, strict=True)
+        calls = [partial(F.conv2d, *pair, None, *how) for pair in pairs]
+        return torch.stack(on_streams(calls, [x, weight])), 0

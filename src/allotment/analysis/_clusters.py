@@ -23,12 +23,10 @@ class Clustering:
 
     @property
     def n_clusters(self) -> int:
-        """How many clusters there are."""
         return len(set(self.labels))
 
     @property
     def members(self) -> list[list[int]]:
-        """The tasks of each cluster."""
         labels = np.array(self.labels)
         return [np.flatnonzero(labels == label).tolist() for label in range(self.n_clusters)]
 

@@ -1,6 +1,5 @@
 """Task embeddings: the rows of the allocation, how alike they are, and a plane to see them in."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,38 +18,6 @@ def embeddings(record: RunRecord) -> Floats:
     """
     matrix = record.outcome.matrix
     return (matrix > 0).astype(np.float64) if record.header.is_binary else matrix.astype(np.float64)
-
-
-def used_shares(record: RunRecord) -> Floats:
-    """Returns the share of all components that each task uses, 0 to 1, shape ``[T]``.
-
-    Where the allocation is not binary it is the effective number of components in each layer, the
-    exponential of the entropy of the task's shares, over the number of components. A task that
-    uses k components alike uses k of them by either rule.
-    """
-    rows = embeddings(record)
-    if not record.header.is_binary:
-        layers = split_layers(np.abs(rows), record.header.layer_sizes)
-        rows = np.stack([_effective_numbers(layer) for layer in layers], axis=1)  # [T, L]
-    shares: Floats = rows.sum(axis=1) / sum(record.header.layer_sizes)
-    return shares
-
-
-def _effective_numbers(weights: Floats) -> Floats:
-    """Returns the exponential of the entropy of each row once it sums to 1; 0 for zeros, ``[T]``.
-
-    >>> _effective_numbers(np.array([[0.5, 0.5], [3.0, 0.0], [0.0, 0.0]])).round(6).tolist()
-    [2.0, 1.0, 0.0]
-    """
-    totals = weights.sum(axis=1, keepdims=True)
-    shares = weights / np.where(totals > 0, totals, 1.0)
-    entropies = -(shares * np.log(np.where(shares > 0, shares, 1.0))).sum(axis=1)
-    return np.where(totals[:, 0] > 0, np.exp(entropies), 0.0)
-
-
-def split_layers(columns: np.ndarray, layer_sizes: Sequence[int]) -> list[np.ndarray]:
-    """Returns the columns of each modular layer."""
-    return np.split(columns, np.cumsum(layer_sizes)[:-1], axis=1)
 
 
 def distinct_groups(embeddings: ArrayLike) -> list[list[int]]:

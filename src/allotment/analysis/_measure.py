@@ -1,22 +1,21 @@
-"""What an experiment reports of each run, which runs found the families, and which went wrong."""
+"""What an experiment reports of each run and task, and which runs found families or went wrong."""
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from .._schema import Evaluation
+from .._schema import Evaluation, Floats
 from ..records import RunRecord
 from ._clusters import cut, linkage, numbered
-from ._embeddings import cosine_similarity, distinct_groups, embeddings, used_shares
+from ._embeddings import cosine_similarity, distinct_groups, embeddings
 from ._estimate import Estimate, estimate
+from ._usage import used_shares
 
 _TIMES_CHANCE = 1.5
 _LOWEST_ACCURACY = 0.2  # where the number of classes is not recorded
-
-GroupKey = tuple[str, str, str]  # experiment, condition, method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,11 +58,6 @@ def collapsed(record: RunRecord) -> bool:
     classes = record.header.n_classes
     limits = _TIMES_CHANCE / np.array(classes) if classes else _LOWEST_ACCURACY
     return bool((test.accuracies <= limits).any())
-
-
-def share_active(record: RunRecord) -> float:
-    """Returns the share of components that a task uses in evaluation, mean over tasks, 0 to 1."""
-    return float(used_shares(record).mean())
 
 
 def is_uniform(record: RunRecord) -> bool | None:
@@ -116,9 +110,9 @@ def check_one_suite(records: Sequence[RunRecord]) -> None:
         )
 
 
-def group_runs(records: Sequence[RunRecord]) -> dict[GroupKey, list[RunRecord]]:
+def group_runs(records: Sequence[RunRecord]) -> dict[tuple[str, str, str], list[RunRecord]]:
     """Returns the runs of each (experiment, condition, method), in order of seed."""
-    groups: dict[GroupKey, list[RunRecord]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, str], list[RunRecord]] = defaultdict(list)
     for record in sorted(records, key=lambda record: record.header.seed):
         header = record.header
         groups[header.experiment, header.condition, header.method].append(record)
@@ -131,7 +125,7 @@ def summarise(records: Sequence[RunRecord]) -> Summary:
     return Summary(
         measure=estimate(measure(record) for record in finished),
         validation=estimate(_accuracy(record.outcome.validation) for record in finished),
-        share_active=estimate(share_active(record) for record in finished),
+        share_active=estimate(used_shares(record).mean() for record in finished),
         n_runs=len(records),
         n_failed=len(records) - len(finished),
         n_collapsed=sum(collapsed(record) for record in finished),
@@ -159,3 +153,65 @@ def typical_run(records: Sequence[RunRecord]) -> RunRecord | None:
     finished = [record for record in records if math.isfinite(measure(record))]
     ordered = sorted(finished, key=measure)
     return ordered[(len(ordered) - 1) // 2] if ordered else None
+
+
+def accuracy_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
+    """Returns the test accuracy of each task by name, over the runs that reached their end.
+
+    Empty where no run has test accuracies; of no run for a task that has none.
+    """
+    finished = [record for record in records if record.finished]
+    names = finished[0].header.task_names if finished else ()
+    return accuracy_by_group(finished, {name: [name] for name in names})
+
+
+def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:
+    """Returns the mean test accuracy over the tasks of each family, over runs.
+
+    Tasks without an accuracy do not count. Empty where no run has test accuracies, or where the
+    records name no families.
+    """
+    finished = [record for record in records if record.finished]
+    groups: dict[str, list[str]] = {}
+    header = finished[0].header if finished else None
+    for name, family in zip(header.task_names, header.families, strict=False) if header else ():
+        groups.setdefault(family, []).append(name)
+    return accuracy_by_group(finished, groups)
+
+
+def accuracy_by_group(
+    records: Sequence[RunRecord], groups: Mapping[str, Collection[str]]
+) -> dict[str, Estimate]:
+    """Returns the mean test accuracy over the tasks of each group, given by name, over runs.
+
+    Tasks without an accuracy do not count. Empty where no run has test accuracies.
+    """
+    finished = [record for record in records if record.finished]
+    accuracies = _accuracies(finished)
+    if not len(accuracies):
+        return {}
+    names = finished[0].header.task_names
+    for group, members in groups.items():
+        if not members or not set(members) <= set(names):
+            raise ValueError(
+                f"Groups should name tasks of the records. Found `{group!r}: {list(members)}`, "
+                f"where the tasks are {list(names)}."
+            )
+    return {
+        group: estimate(map(_mean_of_known, accuracies[:, np.isin(names, list(members))]))
+        for group, members in groups.items()
+    }
+
+
+def _accuracies(finished: Sequence[RunRecord]) -> Floats:
+    """Returns the test accuracies of the runs that have them, shape ``[R, T]``."""
+    if finished:
+        check_one_suite(finished)
+    tests = [record.outcome.test for record in finished]
+    known = [test.accuracies for test in tests if test is not None and test.accuracies is not None]
+    return np.stack(known) if known else np.empty((0, 0))
+
+
+def _mean_of_known(values: Floats) -> float:
+    known = values[np.isfinite(values)]
+    return float(known.mean()) if len(known) else float("nan")

@@ -12,7 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 from .._schema import Floats
 from ..records import RunRecord
 from ._clusters import Clustering, cluster, cut, linkage
-from ._embeddings import cosine_similarity, distinct_groups, embeddings, used_shares
+from ._embeddings import cosine_similarity, distinct_groups, embeddings
 from ._estimate import Estimate, estimate
 from ._families import (
     ROUNDING,
@@ -26,6 +26,7 @@ from ._families import (
     within_and_across,
 )
 from ._measure import check_one_suite
+from ._usage import used_shares
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,13 +1,51 @@
-"""How much each layer and each kind of component is used."""
+"""How much of a network each task uses, and how much each layer and kind of component is used."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import entr
 
 from .._schema import Floats
 from ..records import RunRecord
-from ._embeddings import embeddings, split_layers
+from ._embeddings import embeddings
+
+
+def used_shares(record: RunRecord) -> Floats:
+    """Returns the share of all components that each task uses, 0 to 1, shape ``[T]``.
+
+    Where the allocation is not binary it is the effective number of components in each layer, the
+    exponential of the entropy of the task's shares, over the number of components. A task that
+    uses k components alike uses k of them by either rule.
+    """
+    rows = embeddings(record)
+    if not record.header.is_binary:
+        layers = split_layers(rows, record.header.layer_sizes)
+        rows = np.stack([_effective_numbers(layer) for layer in layers], axis=1)  # [T, L]
+    shares: Floats = rows.sum(axis=1) / sum(record.header.layer_sizes)
+    return shares
+
+
+def _effective_numbers(weights: Floats) -> Floats:
+    """Returns the exponential of the entropy of each row once it sums to 1; 0 for zeros, ``[T]``.
+
+    >>> _effective_numbers(np.array([[0.5, 0.5], [3.0, 0.0], [0.0, 0.0]])).round(6).tolist()
+    [2.0, 1.0, 0.0]
+    """
+    shares = _shares(weights)
+    return np.where(shares.any(axis=1), np.exp(entr(shares).sum(axis=1)), 0.0)
+
+
+def _shares(weights: Floats) -> Floats:
+    """Returns the absolute weights with rows that sum to 1; zeros where a row has nothing else."""
+    sizes = np.abs(weights)
+    totals = sizes.sum(axis=1, keepdims=True)
+    return sizes / np.where(totals > 0, totals, 1.0)
+
+
+def split_layers(columns: np.ndarray, layer_sizes: Sequence[int]) -> list[np.ndarray]:
+    """Returns the columns of each modular layer."""
+    return np.split(columns, np.cumsum(layer_sizes)[:-1], axis=1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,10 +90,7 @@ def _layers(record: RunRecord, tasks: Sequence[int] | None) -> list[Floats]:
     """Returns the rows of some tasks, or all, in each layer; those that hold shares sum to 1."""
     rows = embeddings(record) if tasks is None else embeddings(record)[list(tasks)]
     layers = split_layers(rows, record.header.layer_sizes)
-    if record.header.is_binary:
-        return layers
-    totals = [np.abs(layer).sum(axis=1, keepdims=True) for layer in layers]
-    return [np.abs(a) / np.where(b > 0, b, 1.0) for a, b in zip(layers, totals, strict=True)]
+    return layers if record.header.is_binary else list(map(_shares, layers))
 
 
 def _difference(rows: Floats) -> float:

@@ -1,6 +1,7 @@
 """The commands on data sets."""
 
 from argparse import Namespace
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskID, TextColumn
@@ -27,10 +28,22 @@ def prepare_data(options: Namespace) -> int:
         dataset_named(name)  # an unknown name is answered before anything is fetched
     console = Console()
     for name in options.names:
-        with _Bars(console) as bars:
-            path = prepare(name, options.data_dir, progress=bars.show)
-        say(console, f"Prepared: {path}")
+        say(console, f"Prepared: {_prepared(name, options.data_dir, console)}")
     return 0
+
+
+def _prepared(name: str, folder: Path | None, console: Console) -> Path:
+    """Prepares a data set, with a bar for each file on the way, and returns its path."""
+    columns = TextColumn("{task.description}"), BarColumn(), DownloadColumn()
+    tasks: dict[str, TaskID] = {}
+    with Progress(*columns, console=console) as bars:
+
+        def show(file: str, done: int, total: int) -> None:
+            if file not in tasks:
+                tasks[file] = bars.add_task(file, total=total or None)
+            bars.update(tasks[file], completed=done, total=total or None)
+
+        return prepare(name, folder, progress=show)
 
 
 def check_data(options: Namespace) -> int:
@@ -43,26 +56,3 @@ def check_data(options: Namespace) -> int:
         said = f"{state}: {verdict.fault}" if verdict.fault else "sound"
         say(console, f"{verdict.dataset.name}: {said}")
     return 1 if any(verdict.fault for verdict in verdicts) else 0
-
-
-class _Bars:
-    """A bar for each file."""
-
-    def __init__(self, console: Console) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"), BarColumn(), DownloadColumn(), console=console
-        )
-        self._tasks: dict[str, TaskID] = {}
-
-    def __enter__(self) -> "_Bars":
-        self._progress.start()
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self._progress.stop()
-
-    def show(self, name: str, done: int, total: int) -> None:
-        """Shows how much of a file is there."""
-        if name not in self._tasks:
-            self._tasks[name] = self._progress.add_task(name, total=total or None)
-        self._progress.update(self._tasks[name], completed=done, total=total or None)

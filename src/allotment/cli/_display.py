@@ -1,7 +1,6 @@
 """What a person sees while runs train: a live bar, or a line now and then."""
 
 import time
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,16 +40,10 @@ class Display:
         self._bars.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self._bars.stop()
 
     def __call__(self, group: "RunGroup", progress: "TrainingProgress") -> None:
-        """Shows one piece of news."""
         n_rounds = group.runs[0].settings.rounds
         if group is not self._group:
             self._begin(group, progress.round, n_rounds)

@@ -24,16 +24,10 @@ from ._declaration import Array as Array
 from ._declaration import ArraySpec as ArraySpec
 from ._declaration import DataError as DataError
 from ._declaration import DataSet as DataSet
-from ._folder import Status as Status
 from ._folder import data_folder as data_folder
 from ._folder import load as load
 from ._folder import status as status
-from ._preparation import Progress as Progress
-from ._preparation import Verdict as Verdict
 from ._preparation import check as check
 from ._preparation import prepare as prepare
 from ._registry import DATASETS as DATASETS
-from ._registry import ChannelMean as ChannelMean
-from ._registry import ClassCounts as ClassCounts
-from ._registry import DrawnCharacters as DrawnCharacters
 from ._registry import dataset_named as dataset_named

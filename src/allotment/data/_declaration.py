@@ -94,7 +94,6 @@ class DataSet:
 
     @property
     def file_name(self) -> str:
-        """The name of the prepared file."""
         return f"{self.name}.npz"
 
     def check(self, arrays: Mapping[str, Array]) -> None:

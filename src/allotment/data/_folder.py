@@ -77,7 +77,6 @@ class Status:
 
     @property
     def is_present(self) -> bool:
-        """Whether the prepared file is there."""
         return self.n_bytes is not None
 
 

@@ -32,7 +32,6 @@ from ._experiment import Experiment as Experiment
 from ._experiment import ReportOptions as ReportOptions
 from ._experiment import TaskChoice as TaskChoice
 from ._methods import Allocate as Allocate
-from ._methods import AllocationSpec as AllocationSpec
 from ._methods import Method as Method
 from ._methods import using as using
 from ._overrides import check_free as check_free

@@ -1,18 +1,18 @@
 """What an experiment is: a declaration."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import Tensor, nn
+from torch import nn
 
 from .._checks import check_choice
 from .._schema import RunHeader
 from .._streams import torch_stream
 from ..modules import TaskNetwork, as_network
-from ..records import RunRecord
+from ..records import RunRecord, plain
 from ..settings import TrainingSettings
 from ..tasks import Task
 from ..training import Run
@@ -132,7 +132,6 @@ class Experiment:
         return self.report.title or self.name
 
     def method(self, name: str) -> Method:
-        """Returns the method of this name."""
         check_choice("method", name, [method.name for method in self.methods])
         return next(method for method in self.methods if method.name == name)
 
@@ -157,7 +156,6 @@ class Experiment:
         return replace(self, data=replace(self.data, conditions=conditions))
 
     def make_tasks(self, choice: TaskChoice) -> list[Task]:
-        """Returns the tasks."""
         return self.tasks(choice) if callable(self.tasks) else list(self.tasks)
 
     def build_network(self, method: Method, outputs: Mapping[str, int], seed: int) -> TaskNetwork:
@@ -194,7 +192,7 @@ class Experiment:
             measure=measure,
             n_last_rounds=self.report.n_last_rounds,
             n_classes=tuple(outputs.values()) if measure == "accuracy" else (),
-            settings=_recorded({"training": run.settings, "allocation": allocation}),
+            settings=plain({"training": run.settings, "allocation": allocation}),
             command=command,
         )
 
@@ -208,7 +206,10 @@ class Experiment:
         own = (each.header.measure for each in records if each.header.experiment == self.name)
         measure = self.report.measure or next(own, "loss")
         label, unit = ("Loss", "") if measure == "loss" else ("Test accuracy", "%")
-        told = ("place", "shows", "least", "shows_allocation", "shown_task", "groups", "structure")
+        told = (
+            *("place", "shows", "least", "shows_allocation", "shown_task", "groups", "structure"),
+            *("baseline", "pairs", "elsewhere", "extra_tables"),
+        )
         return ReportSpec(
             experiment=self.name,
             title=self.title,
@@ -227,31 +228,5 @@ class Experiment:
             measure=self.report.label or ("Test error" if self.report.shows == "error" else label),
             rounds=self.training.rounds,
             unit=unit,
-            baseline=self.report.baseline,
-            pairs=self.report.pairs,
-            elsewhere=self.report.elsewhere,
-            extra_tables=self.report.extra_tables,
             **{name: getattr(self.report, name) for name in told},
         )
-
-
-def _recorded(value: Any) -> Any:
-    """Returns settings as a record holds them: functions and objects by what they are called."""
-    if hasattr(value, "__qualname__"):  # a function or a class
-        return value.__qualname__
-    if is_dataclass(value):
-        return {f.name: _recorded(getattr(value, f.name)) for f in fields(value)}
-    if isinstance(value, Mapping):
-        return {name: _recorded(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_recorded(item) for item in value]
-    if isinstance(value, Tensor):
-        return value.tolist()
-    return value if isinstance(value, int | float | str | None) else _outlined(value)
-
-
-def _outlined(value: object) -> dict[str, Any]:
-    """Returns the class of an object, and its public numbers and texts."""
-    public = {name: item for name, item in vars(value).items() if not name.startswith("_")}
-    numbers = {name: item for name, item in public.items() if isinstance(item, int | float | str)}
-    return {"kind": type(value).__name__, **numbers}

@@ -29,13 +29,11 @@ class AllocationSpec:
     options: tuple[tuple[str, Any], ...] = ()
 
     def __call__(self, n_tasks: int, n_components: int, **offered: Any) -> Allocation:
-        """Returns a new allocation of these sizes."""
         taken = {name: value for name, value in offered.items() if name in self.parameters}
         return self.kind(n_tasks, n_components, **taken | dict(self.options))
 
     @property
     def name(self) -> str:
-        """The name of the class."""
         return str(getattr(self.kind, "__name__", type(self.kind).__name__))
 
     @property
@@ -52,7 +50,6 @@ class AllocationSpec:
             return True  # an allocation that is fixed needs no more than the two numbers
 
     def changed(self, **options: Any) -> "AllocationSpec":
-        """Returns it with other values for some options."""
         return using(self.kind, **dict(self.options) | options)
 
     def as_recorded(self, record: Mapping[str, Any]) -> "AllocationSpec":
@@ -113,7 +110,6 @@ class Method:
 
     @property
     def is_learnt(self) -> bool:
-        """Whether the allocation is learnt."""
         return self.allocation.is_learnt
 
     def settings(self, common: TrainingSettings) -> TrainingSettings:

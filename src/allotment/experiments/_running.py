@@ -14,6 +14,7 @@ from ..records import (
     RunWriter,
     check_new,
     check_same,
+    describe_environment,
     open_runs,
     read_environment,
     reopen_runs,
@@ -156,12 +157,10 @@ def _record(group: RunGroup, sweep: Sweep, listeners: _Listeners) -> None:
 def _writers(
     group: RunGroup, sweep: Sweep, state: TrainingState | None, say: Callable[[str], None]
 ) -> list[RunWriter]:
-    device, deterministic = device_name(sweep.device), sweep.deterministic
+    now = describe_environment(device_name(sweep.device), deterministic=sweep.deterministic)
     if not sweep.resume:
-        return open_runs(sweep.out, group.headers, device=device, deterministic=deterministic)
-    writers = reopen_runs(
-        sweep.out, group.headers, state, device=device, deterministic=deterministic
-    )
+        return open_runs(sweep.out, group.headers, now)
+    writers = reopen_runs(sweep.out, group.headers, state, now)
     if state is not None:
         say(f"Resuming after round {state.round}.")
         changes = read_environment(writers[-1].folder).last_changes()  # the last to be closed

@@ -70,7 +70,6 @@ class Sweep:
 
     @property
     def seeds(self) -> range:
-        """The seeds of the runs."""
         return range(self.first_seed, self.first_seed + (self.n_runs or 0))
 
 

@@ -7,6 +7,11 @@
 ['no_sharing', 'shared_bottom', 'gumbel']
 """
 
+from ._clusters import three_clusters as three_clusters
+from ._images import digits as digits
+from ._images import four_mnists as four_mnists
 from ._load import load as load
+from ._omniglot import omniglot as omniglot
 from ._registry import EXPERIMENTS as EXPERIMENTS
 from ._registry import experiment_named as experiment_named
+from ._synthetic import synthetic_pairs as synthetic_pairs

@@ -9,15 +9,7 @@ from ._synthetic import TRANSFER, TWO_PAIRS
 
 EXPERIMENTS = {
     experiment.name: experiment
-    for experiment in (
-        TRANSFER,
-        TWO_PAIRS,
-        DIGITS,
-        MNIST,
-        OMNIGLOT,
-        OMNIGLOT_TUNED,
-        CLUSTERS,
-    )
+    for experiment in (TRANSFER, TWO_PAIRS, DIGITS, MNIST, OMNIGLOT, OMNIGLOT_TUNED, CLUSTERS)
 }
 
 

@@ -1,11 +1,59 @@
-"""The paper's two experiments on synthetic tasks."""
+"""Pairs of regression tasks whose relatedness is chosen, and the paper's experiments on them."""
 
+import torch
+from torch import Tensor
+
+from .._checks import check_at_least
+from .._streams import stream
 from ..allocation import GumbelMatrix, NoSharing, SharedBottom
-from ..experiments import DataOptions, Experiment, Method, ReportOptions, TaskChoice, using
+from ..experiments import DataOptions, Experiment, Method, ReportOptions, using
 from ..settings import Optimization, TrainingSettings
-from ..tasks import Task
+from ..tasks import GeneratedDataset, Task
 from .networks import pairs_network, transfer_network
-from .suites import synthetic_pairs
+
+N_INPUTS = 128  # d
+SCALE = 1.0  # c
+N_SINES = 6  # m
+NOISE = 0.01  # standard deviation of a label's noise
+
+
+class SineSamples(GeneratedDataset):
+    """``y = z + sum_i sin(i z + (i - 1)^2) + noise`` with ``z`` the input along a direction."""
+
+    def __init__(self, direction: Tensor) -> None:
+        self.direction = direction  # w, [d]
+        self._frequencies = torch.arange(1.0, N_SINES + 1)  # alpha_i = i
+        self._phases = (self._frequencies - 1).square()  # beta_i = (i - 1)^2
+
+    def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        x = torch.randn(n, len(self.direction), generator=generator)
+        z = x @ self.direction
+        angles = torch.addcmul(self._phases, z.unsqueeze(1), self._frequencies)  # [n, m]
+        noise = torch.randn(n, generator=generator)
+        return x, angles.sin_().sum(dim=1).add_(z).add_(noise, alpha=NOISE)
+
+
+def synthetic_pairs(n_pairs: int, rho: float, *, seed: int) -> list[Task]:
+    """Returns ``2 * n_pairs`` tasks: relatedness ``rho`` in a pair, none between pairs.
+
+    The directions of all pairs are orthogonal, and are drawn from the seed.
+    """
+    if not 0.0 <= rho <= 1.0:
+        raise ValueError(f"`rho` should be in [0, 1]. Found `rho = {rho}`.")
+    check_at_least("n_pairs", n_pairs, 1)
+    if 2 * n_pairs > N_INPUTS:
+        raise ValueError(f"`n_pairs` should be at most {N_INPUTS // 2}. Found {n_pairs}.")
+    normals = torch.randn(N_INPUTS, 2 * n_pairs, generator=stream(seed, "directions"))
+    directions = torch.linalg.qr(normals).Q.T  # orthonormal, uniform up to sign
+    tasks = []
+    for pair in range(n_pairs):
+        first, second = directions[2 * pair], directions[2 * pair + 1]
+        related = rho * first + (1 - rho**2) ** 0.5 * second
+        for letter, direction in (("a", first), ("b", related)):
+            samples = SineSamples(SCALE * direction.contiguous())
+            tasks.append(Task(f"{pair + 1}{letter}", samples, family=f"pair {pair + 1}"))
+    return tasks
+
 
 # The paper gives batch, rate, clipping and length for the second experiment (Appendix A-3); the
 # same are ours for the first.
@@ -14,6 +62,7 @@ SYNTHETIC = TrainingSettings(
     batch_size=64,
     optimization=Optimization(learning_rate=0.01, clip_norm=1.0),
 )
+RHO = {"rho=0": 0.0, "rho=1": 1.0}  # relatedness under each condition
 NO_SHARING = Method(name="no_sharing", label="No sharing", allocation=using(NoSharing))
 SHARED_BOTTOM = Method(
     name="shared_bottom",
@@ -22,20 +71,15 @@ SHARED_BOTTOM = Method(
 )
 
 
-def _one_pair(choice: TaskChoice) -> list[Task]:
-    rho = float(choice.condition.removeprefix("rho="))
-    return synthetic_pairs(1, rho, seed=choice.seed)
-
-
 TRANSFER = Experiment(
     name="transfer",
     summary="two synthetic tasks, unrelated and equal, with and without sharing",
-    tasks=_one_pair,
+    tasks=lambda choice: synthetic_pairs(1, RHO[choice.condition], seed=choice.seed),
     network=transfer_network,
     methods=(NO_SHARING, SHARED_BOTTOM),
     training=SYNTHETIC,
     n_runs=30,
-    data=DataOptions(conditions=("rho=0", "rho=1"), by_seed=True),
+    data=DataOptions(conditions=tuple(RHO), by_seed=True),
     report=ReportOptions(
         title="Sharing helps related tasks and hurts unrelated ones",
         place="Figure 1",

@@ -18,7 +18,7 @@ place come back as the same ``RunRecord``, so whatever is computed or drawn work
 ...     best_round=None, matrix=gates, probabilities=gates, validation=None, test=None, weights={},
 ... )
 >>> out = Path(tempfile.mkdtemp())
->>> writer = RunWriter(run_folder(out, header), header, device="cpu")
+>>> writer = RunWriter(run_folder(out, header), header)
 >>> losses = np.array([0.2, 0.3])
 >>> writer.add(LogEntry(round=10, losses=losses, probabilities=gates, share_active=0.75))
 >>> [folder.relative_to(out).as_posix() for folder in unfinished_runs(out)]
@@ -38,9 +38,9 @@ from ._benchmarks import read_speed as read_speed
 from ._checkpoint import Checkpoints as Checkpoints
 from ._checkpoint import read_options as read_options
 from ._checkpoint import write_options as write_options
-from ._environment import Environment as Environment
 from ._environment import describe_environment as describe_environment
 from ._files import RecordError as RecordError
+from ._files import plain as plain
 from ._kept import keep as keep
 from ._kept import read_kept as read_kept
 from ._reader import read_environment as read_environment
@@ -49,7 +49,6 @@ from ._reader import read_runs as read_runs
 from ._reader import read_weights as read_weights
 from ._reader import unfinished_runs as unfinished_runs
 from ._record import RunRecord as RunRecord
-from ._record import Snapshots as Snapshots
 from ._writer import RunWriter as RunWriter
 from ._writer import check_new as check_new
 from ._writer import check_same as check_same

@@ -60,7 +60,6 @@ class SpeedRecord:
         return [reference / ours for reference, ours in pairs]
 
     def to_json(self) -> str:
-        """Returns the text of the record's file."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
@@ -84,7 +83,6 @@ class ScalingRecord:
     rows: tuple[ScalingRow, ...]
 
     def to_json(self) -> str:
-        """Returns the text of the record's file."""
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 

@@ -130,7 +130,6 @@ class Checkpoints:
                     shutil.rmtree(path)
 
     def remove(self) -> None:
-        """Removes all of them."""
         with writing(self._folder):
             if self._folder.exists():
                 shutil.rmtree(self._folder)

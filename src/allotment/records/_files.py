@@ -12,6 +12,7 @@ from zipfile import BadZipFile
 
 import numpy as np
 from safetensors import SafetensorError
+from torch import Tensor
 
 from .._schema import Floats
 
@@ -50,21 +51,33 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def plain(value: Any) -> Any:
-    """Returns ``value`` in JSON's own types; a number that is not finite becomes ``None``."""
+    """Returns ``value`` in JSON's own types; a number that is not finite becomes ``None``.
+
+    A function or a class becomes its name, and an object its class with its public numbers and
+    texts.
+    """
     match value:
         case float() if not math.isfinite(value):
             return None
         case None | bool() | str() | int() | float():
             return value
-        case np.ndarray() | np.generic():
+        case np.ndarray() | np.generic() | Tensor():
             return plain(value.tolist())
         case Mapping():
             return {str(key): plain(item) for key, item in value.items()}
         case list() | tuple():
             return [plain(item) for item in value]
-    if is_dataclass(type(value)):  # a value, not a class
+    if hasattr(value, "__qualname__"):
+        return value.__qualname__
+    if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    return str(value)
+    return _outlined(value) if hasattr(value, "__dict__") else str(value)
+
+
+def _outlined(value: object) -> dict[str, Any]:
+    public = {name: item for name, item in vars(value).items() if not name.startswith("_")}
+    numbers = {name: item for name, item in public.items() if isinstance(item, int | float | str)}
+    return {"kind": type(value).__name__, **plain(numbers)}
 
 
 def floats(value: Any) -> Floats:

@@ -104,7 +104,7 @@ def _text(header: dict[str, Any], records: Sequence[RunRecord]) -> str:
             launches.append({"command": command, "environment": plain(record.environment)})
         lines.append(_run_line(record, places[launch]))
         if place == shown:
-            lines[-1]["gates"] = _gates(_thin_gates(record.snapshots))
+            lines[-1]["gates"] = _thin_gates(record.snapshots)
     parts = [f' "header": {_dumps(header)}']
     parts += [
         f' "{name}": [\n' + ",\n".join(f"  {_dumps(item)}" for item in items) + "\n ]"
@@ -165,12 +165,16 @@ def _thin_checks(record: RunRecord) -> list[tuple[int, Evaluation]]:
     return [record.validation[place] for place in _evenly(len(record.validation), n_checks)]
 
 
-def _thin_gates(snapshots: Snapshots) -> Snapshots:
+def _thin_gates(snapshots: Snapshots) -> dict[str, Any]:
     """Returns gates over time at no more than 60 rounds, fewer where there are many gates."""
     n, *shape = snapshots.probabilities.shape
     n_entries = min(_MAX_ENTRIES, max(24, _MAX_GATES // max(1, int(np.prod(shape)))))
     places = _evenly(n, n_entries)
-    return Snapshots(rounds=snapshots.rounds[places], probabilities=snapshots.probabilities[places])
+    gates = snapshots.probabilities[places]
+    return {
+        "rounds": plain(snapshots.rounds[places]),
+        "probabilities": [[_percentages(row) for row in each] for each in gates],
+    }
 
 
 def _evenly(n: int, n_chosen: int) -> NDArray[np.int64]:
@@ -189,13 +193,6 @@ def _moves(record: RunRecord) -> bool:
     """Returns whether the gates of a run that reached its end change over time."""
     gates = record.snapshots.probabilities
     return record.finished and len(gates) > 1 and bool(np.ptp(gates, axis=0).any())
-
-
-def _gates(snapshots: Snapshots) -> dict[str, Any]:
-    return {
-        "rounds": plain(snapshots.rounds),
-        "probabilities": [[_percentages(row) for row in each] for each in snapshots.probabilities],
-    }
 
 
 def _percentages(row: Any) -> str:

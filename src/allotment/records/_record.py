@@ -71,7 +71,10 @@ def _allocation(value: dict[str, Any]) -> dict[str, Any]:
     Version 0.1 wrote `Gumbel`, and options that were left at their defaults too.
     """
     kind = {"Gumbel": "GumbelMatrix"}.get(value["kind"], value["kind"])
-    defaults = {"GumbelMatrix": {"p_init": 0.5}, "SharedBottom": {"reduce": "sum"}}
+    defaults: dict[str, dict[str, Any]] = {
+        "GumbelMatrix": {"p_init": 0.5},
+        "SharedBottom": {"reduce": "sum"},
+    }
     left = defaults.get(kind, {})
     own = {name: item for name, item in value.items() if name not in left or left[name] != item}
     return own | {"kind": kind}

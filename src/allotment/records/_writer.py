@@ -52,8 +52,7 @@ class RunWriter:
     Args:
         folder: Where to write; the folder should not exist yet, unless there are earlier entries.
         header: What is known of the run before its first step.
-        device: The name of the device it runs on.
-        environment: Taken instead of a fresh description, where many runs start together.
+        environment: Where it runs; None: here, on the CPU.
         earlier: For a run that goes on in its folder (see ``reopen_runs``).
     """
 
@@ -61,9 +60,8 @@ class RunWriter:
         self,
         folder: Path,
         header: RunHeader,
-        *,
-        device: str = "cpu",
         environment: Environment | None = None,
+        *,
         earlier: Earlier | None = None,
     ) -> None:
         self.folder = folder
@@ -76,7 +74,7 @@ class RunWriter:
             with writing(folder):
                 folder.mkdir(parents=True)
             write_json(folder / "settings.json", header)
-            write_json(folder / "environment.json", environment or describe_environment(device))
+            write_json(folder / "environment.json", environment or describe_environment("cpu"))
 
     def add(self, entry: LogEntry) -> None:
         """Appends an entry to the metrics; does nothing to a run that is closed."""
@@ -128,17 +126,12 @@ class RunWriter:
         write_bytes(self.folder / "allocations.npz", content.getvalue())
 
 
-def open_runs(
-    out: Path, headers: Sequence[RunHeader], *, device: str = "cpu", deterministic: bool = False
-) -> list[RunWriter]:
+def open_runs(out: Path, headers: Sequence[RunHeader], environment: Environment) -> list[RunWriter]:
     """Returns a writer for each of the runs of one sweep; if one has to refuse, none is made."""
     folders = [run_folder(out, header) for header in headers]
     check_new(folders)
-    environment = describe_environment(device, deterministic=deterministic)
-    return [
-        RunWriter(folder, header, environment=environment)
-        for folder, header in zip(folders, headers, strict=True)
-    ]
+    pairs = zip(folders, headers, strict=True)
+    return [RunWriter(folder, header, environment) for folder, header in pairs]
 
 
 def check_same(folder: Path, header: RunHeader, *, any_rounds: bool = False) -> None:
@@ -169,15 +162,9 @@ def rounds_of(folder: Path) -> int:
 
 
 def reopen_runs(
-    out: Path,
-    headers: Sequence[RunHeader],
-    state: TrainingState | None,
-    *,
-    device: str = "cpu",
-    deterministic: bool = False,
+    out: Path, headers: Sequence[RunHeader], state: TrainingState | None, now: Environment
 ) -> list[RunWriter]:
     """Returns writers that go on after a state, or that start anew where there is none."""
-    now = describe_environment(device, deterministic=deterministic)
     return [_reopened(run_folder(out, header), header, state, now) for header in headers]
 
 

@@ -5,8 +5,7 @@ from pathlib import Path
 from statistics import median
 
 from ..records import ScalingRecord, SpeedRecord, Timing, read_scaling, read_speed
-from ._pages import markdown_table
-from ._table import NOTHING, Column, Table, make_table
+from ._table import NOTHING, Column, Table, make_table, markdown_table
 
 _UNMEASURED = "Not measured yet."
 

@@ -3,8 +3,8 @@
 import io
 import math
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from textwrap import fill
 from typing import Any, Literal
 
@@ -23,15 +23,8 @@ from .._schema import Floats
 # Okabe and Ito's palette, told apart by colour-blind readers; its black and yellow are left out,
 # since one vanishes on a dark page and the other on a light one; a grey takes their place.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C8C8C")
-_DASHES = (
-    "-",
-    "--",
-    "-.",
-    ":",
-    (0, (5, 1)),
-    (0, (3, 1, 1, 1, 1, 1)),
-    (0, (1, 1)),
-)  # too, for print
+# Dashes tell lines apart in print too.
+_DASHES = ("-", "--", "-.", ":", (0, (5, 1)), (0, (3, 1, 1, 1, 1, 1)), (0, (1, 1)))
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
 # What the text below a figure takes, in inches: a line's mark, a letter, a row.
 _KEY_MARK, _KEY_LETTER, _KEY_ROW = 0.6, 0.075, 0.18
@@ -52,11 +45,9 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-@contextmanager
-def drawing() -> Iterator[None]:
+def drawing() -> AbstractContextManager[None]:
     """Draws with the report's own settings and leaves everyone else's alone."""
-    with matplotlib.rc_context(_SETTINGS):
-        yield
+    return matplotlib.rc_context(_SETTINGS)
 
 
 def line_style(place: int, n_lines: int) -> dict[str, Any]:

@@ -14,12 +14,11 @@ from ..records import RunRecord, file_name
 from ._allocations import family_tables, group_table, relatedness_table, share_table, usage_table
 from ._curves import error_figure, loss_bands, probabilities_over_time
 from ._drawing import png, svg
+from ._likeness import mds_map, task_tree
 from ._maps import allocation_map, similarity_map
-from ._mds_map import mds_map
 from ._section import ResultRow, Section, sections
 from ._spec import ReportSpec
 from ._table import Table, runs_text
-from ._tree import task_tree
 
 
 @dataclass(frozen=True, kw_only=True)

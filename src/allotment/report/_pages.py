@@ -15,7 +15,7 @@ from ._results import by_family, by_group, by_task, difference_table, section_ta
 from ._section import Section, sections
 from ._spec import ReportSpec
 from ._summary import section_text
-from ._table import Place, Table
+from ._table import Place, Table, markdown_table
 
 _READING = (
     "Each of our numbers is a mean over runs with their standard deviation (sd); intervals are "
@@ -73,17 +73,6 @@ def markdown_results(records: Sequence[RunRecord], specs: Sequence[ReportSpec]) 
     return "\n".join([head, *(_section_text(part) for part in sections(records, specs))])
 
 
-def markdown_table(table: Table) -> str:
-    """Returns a table in Markdown."""
-    rule = tuple("---" for _ in table.head)
-    lines = [" | ".join(_cell(text) for text in row) for row in (table.head, rule, *table.rows)]
-    return "\n".join(f"| {line} |" for line in lines)
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
 def _section_text(part: Section) -> str:
     place = f" ({part.spec.place})" if part.spec.place else ""
     found = "\n".join(f"- {sentence}" for sentence in section_text(part))
@@ -97,17 +86,14 @@ def _section_text(part: Section) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def _command_text(command: str, note: str) -> str:
-    return f"`{command}` {note}".strip() if command else note
-
-
 def _provenance_text(part: Section) -> str:
     """Returns the lines above a table: what ran, where, and from which commit."""
     found = provenance(part)
     if not part.records:
         return ""
+    commands = [f"`{text}` {note}".strip() if text else note for text, note in found.commands]
     lines = [
-        "Command: " + "; ".join(_command_text(*command) for command in found.commands),
+        f"Command: {'; '.join(commands)}",
         f"Device: {'; '.join(found.devices)}",
         f"Runs: {found.runs}, trained for {found.time} in all",
         f"Commit: {'; '.join(found.commits)} ({'; '.join(found.versions)})",

@@ -234,8 +234,7 @@ def by_family(part: Section) -> Table | None:
 
 def by_group(part: Section) -> Table | None:
     """Returns the accuracy, or the error, of groups of tasks that the experiment tells apart."""
-    groups = part.spec.groups
-    return _by_name(part, "Group", lambda runs: accuracy_by_group(runs, groups)) if groups else None
+    return _by_name(part, "Group", lambda runs: accuracy_by_group(runs, part.spec.groups))
 
 
 def by_task(part: Section) -> Table | None:

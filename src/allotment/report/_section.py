@@ -78,12 +78,10 @@ class ResultRow:
 
     @cached_property
     def display(self) -> Display:
-        """How much of the runs is shown."""
         return display_of(self.runs[0].header) if self.runs else Display()
 
     @cached_property
     def summary(self) -> Summary:
-        """What the runs say together."""
         return summarise(self.runs)
 
     @cached_property
@@ -106,12 +104,10 @@ class Section:
 
     @property
     def records(self) -> list[RunRecord]:
-        """All runs of the experiment."""
         return [record for row in self.rows for record in row.runs]
 
     @property
     def ran(self) -> list[ResultRow]:
-        """The rows of which there are runs."""
         return [row for row in self.rows if row.runs]
 
     @property
@@ -127,7 +123,6 @@ class Section:
 
     @property
     def conditions(self) -> list[str]:
-        """The conditions, in the order of the rows."""
         return list(dict.fromkeys(row.spec.condition for row in self.rows))
 
     @property
@@ -144,7 +139,6 @@ class Section:
 
     @property
     def higher_is_better(self) -> bool:
-        """Whether a larger number is the better one."""
         if self.spec.shows_error:
             return False
         return any(record.header.measure == "accuracy" for record in self.records)

@@ -81,5 +81,4 @@ class ReportSpec:
 
     @property
     def measure_label(self) -> str:
-        """The number's label with its unit."""
         return f"{self.measure}, {self.unit}" if self.unit else self.measure

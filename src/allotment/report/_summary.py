@@ -3,14 +3,7 @@
 from collections.abc import Sequence
 from itertools import pairwise
 
-from ..analysis import (
-    Estimate,
-    KnownFamilies,
-    disjoint,
-    late_change,
-    n_decimals,
-    paired_difference,
-)
+from ..analysis import Estimate, KnownFamilies, disjoint, late_change, n_decimals, paired_difference
 from ..records import RunRecord
 from ._allocations import SIMILARITY, budget_text, own_nearest_text, p_values_text
 from ._provenance import are_as_declared, lengths

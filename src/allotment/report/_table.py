@@ -76,6 +76,13 @@ def make_table(
     )
 
 
+def markdown_table(table: Table) -> str:
+    """Returns a table in Markdown."""
+    rule = tuple("---" for _ in table.head)
+    rows = [[text.replace("|", "\\|") for text in row] for row in (table.head, rule, *table.rows)]
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
 def interval_text(value: Estimate, bounds: tuple[float, float] = (-inf, inf)) -> str:
     """Returns the ends of the 90 % interval of a mean, or that there is none.
 

@@ -5,7 +5,7 @@ It yields what happens and knows nothing of files.
 >>> import torch
 >>> from allotment.allocation import GumbelMatrix
 >>> from allotment.modules import ModularLayer, MultiTaskNetwork
->>> from allotment.paper.suites import synthetic_pairs
+>>> from allotment.paper import synthetic_pairs
 >>> from allotment.settings import TrainingSettings
 >>> from allotment.training import fit
 >>> _ = torch.manual_seed(0)

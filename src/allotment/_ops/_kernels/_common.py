@@ -1,5 +1,8 @@
-"""What several kernels share: sums over programs, division as a product, rows of parameters."""
+"""What several kernels share: sums, division as a product, rows of parameters, layouts."""
 
+from collections.abc import Sequence
+
+import torch
 import triton
 import triton.language as tl
 from torch import Tensor
@@ -84,3 +87,15 @@ def rows_of(*tables: Tensor | None) -> tuple[list[Tensor | None], list[int]]:
         table if table is None or table.stride(1) == 1 else table.contiguous() for table in tables
     ]
     return found, [0 if table is None else table.stride(0) for table in found]
+
+
+def channels_last(x: Tensor) -> Tensor:
+    """Returns images ``[N, C, H, W]`` that lie in memory as ``[N, H, W, C]``."""
+    return x.contiguous(memory_format=torch.channels_last)
+
+
+def new_images(like: Tensor, shape: Sequence[int]) -> Tensor:
+    """Returns room for images of a shape, with the channels last in memory."""
+    return torch.empty(
+        shape, dtype=like.dtype, device=like.device, memory_format=torch.channels_last
+    )

@@ -13,7 +13,7 @@ import triton.language as tl
 from torch import Tensor
 
 from .._conv import Window
-from ._common import add_up, divisor, places_of
+from ._common import add_up, channels_last, divisor, new_images, places_of
 
 PIXELS_AT_ONCE = 64
 MOST_OUTPUTS_AT_ONCE = 64
@@ -205,22 +205,15 @@ def _at_once(n: int) -> int:
     return max(LEAST, min(MOST_OUTPUTS_AT_ONCE, padded))
 
 
-def _last(x: Tensor) -> Tensor:
-    return x.contiguous(memory_format=torch.channels_last)
-
-
 def convolve(x: Tensor, weight: Tensor, window: Window) -> Tensor:
     """Returns images ``[N, C, H, W]`` convolved with kernels ``[K, O, C, h, w]``."""
     n, n_channels, height, width = x.shape
     n_rows, n_outputs, _, *kernel = weight.shape
     rows, block_o = _rows(weight), _at_once(n_outputs)
-    y = torch.empty(
-        (n, n_outputs, window.height, window.width), dtype=x.dtype, device=x.device,
-        memory_format=torch.channels_last,
-    )  # fmt: skip
+    y = new_images(x, (n, n_outputs, window.height, window.width))
     n_tiles = triton.cdiv(n // n_rows * window.height * window.width, PIXELS_AT_ONCE)
     _convolve[(n_tiles, n_rows, triton.cdiv(n_outputs, block_o))](
-        _last(x), rows, y, rows.stride(0), n // n_rows, height, width,
+        channels_last(x), rows, y, rows.stride(0), n // n_rows, height, width,
         *divisor(window.height * window.width), *divisor(window.width), window.top, window.left,
         n_outputs, window.stride, n_channels, *kernel,
         PIXELS_AT_ONCE, block_o, NUMBERS_AT_ONCE, _precision(), _is_wide(x, y),
@@ -233,13 +226,13 @@ def image_gradients(dy: Tensor, weight: Tensor, shape: torch.Size, window: Windo
     n, n_channels, height, width = shape
     n_rows, n_outputs, _, *kernel = weight.shape
     rows = _rows(weight)
-    dx = torch.empty(shape, dtype=dy.dtype, device=dy.device, memory_format=torch.channels_last)
+    dx = new_images(dy, shape)
     # Squares of pixels that meet the same outputs, counted from the first that any kernel meets.
     n_ys = (height - 1 + window.top) // window.stride + 1
     n_xs = (width - 1 + window.left) // window.stride + 1
     block_n = max(LEAST, triton.next_power_of_2(window.stride**2 * n_channels))
     _image_gradients[(triton.cdiv(n // n_rows * n_ys * n_xs, PIXELS_AT_ONCE), n_rows)](
-        _last(dy), rows, dx, rows.stride(0), n // n_rows, height, width, window.height,
+        channels_last(dy), rows, dx, rows.stride(0), n // n_rows, height, width, window.height,
         window.width, *divisor(n_ys * n_xs), *divisor(n_xs), window.top, window.left, n_outputs,
         window.stride, n_channels, *kernel, PIXELS_AT_ONCE, _at_once(n_outputs), block_n,
         _precision(), _is_wide(dx, dy), **SLOPES_OF_IMAGES,
@@ -258,7 +251,7 @@ def kernel_gradients(dy: Tensor, x: Tensor, weight: Tensor, window: Window) -> T
     block_o = _at_once(n_outputs)
     n_parts = triton.cdiv(shares[0, 0, 0].numel(), NUMBERS_AT_ONCE)
     _kernel_shares[(n_shares, n_rows, n_parts * triton.cdiv(n_outputs, block_o))](
-        _last(x), _last(dy), shares, n // n_rows, height, width,
+        channels_last(x), channels_last(dy), shares, n // n_rows, height, width,
         *divisor(window.height * window.width), *divisor(window.width), window.top, window.left,
         n_outputs, share, window.stride, n_channels, *kernel,
         PIXELS_AT_ONCE, block_o, NUMBERS_AT_ONCE, _precision(), _is_wide(x, dy),

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ._common import add_up
+from ._common import add_up, channels_last, new_images
 
 MOST_NUMBERS = 1_024  # at once
 MOST_TILES = 64  # of an image
@@ -93,7 +93,7 @@ def _add_weighted_backward(
 
 def _laid_out(groups: Sequence[Tensor]) -> list[Tensor]:
     """Returns eight tensors in one memory format, the last repeated."""
-    same = [group.contiguous(memory_format=torch.channels_last) for group in groups]
+    same = [channels_last(group) for group in groups]
     return same + [same[-1]] * (8 - len(same))
 
 
@@ -107,13 +107,10 @@ def add_weighted(weights: Tensor, groups: Sequence[Tensor]) -> Tensor:
     xs = _laid_out(groups)
     group_size = weights.shape[1] // len(groups)
     n, n_channels, height, width = xs[0].shape
-    shape = (n, n_channels // group_size, height, width)
-    y = torch.empty(
-        shape, dtype=xs[0].dtype, device=xs[0].device, memory_format=torch.channels_last
-    )
+    y = new_images(xs[0], (n, n_channels // group_size, height, width))
     size, block = y[0].numel(), _block(y)
     _add_weighted[(triton.cdiv(size, block), n)](
-        *xs, weights.contiguous(), y, n // len(weights), size, shape[1], len(groups), group_size,
+        *xs, weights.contiguous(), y, n // len(weights), size, y.shape[1], len(groups), group_size,
         block,
     )  # fmt: skip
     return y
@@ -124,7 +121,7 @@ def add_weighted_backward(
 ) -> tuple[Tensor, tuple[Tensor, ...]]:
     """Returns the gradients of the weights and of each group."""
     xs = _laid_out(groups)
-    dy = dy.contiguous(memory_format=torch.channels_last)
+    dy = channels_last(dy)
     n_rows, n_weights = weights.shape
     n, n_channels, height, width = xs[0].shape
     size, block = dy[0].numel(), _block(dy)

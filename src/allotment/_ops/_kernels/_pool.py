@@ -5,6 +5,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
+from ._common import channels_last, new_images
+
 PIXELS_AT_ONCE = 32
 
 
@@ -94,10 +96,9 @@ def pool(
     x: Tensor, stride: int, padding: tuple[int, int], size: tuple[int, int], largest: bool
 ) -> tuple[Tensor, Tensor]:
     """Returns pooled images and, for the largest, which pixel of each window it was."""
-    x = x.contiguous(memory_format=torch.channels_last)
+    x = channels_last(x)
     n, n_channels, height, width = x.shape
-    shape = (n, n_channels, *size)
-    y = torch.empty(shape, dtype=x.dtype, device=x.device, memory_format=torch.channels_last)
+    y = new_images(x, (n, n_channels, *size))
     chosen = torch.empty_like(y, dtype=torch.int8) if largest else y.new_empty(n, dtype=torch.int8)
     _pool[(triton.cdiv(size[0] * size[1], PIXELS_AT_ONCE), n)](
         x, y, chosen, height, width, *size, stride, *padding, n_channels,
@@ -115,9 +116,9 @@ def pool_backward(
     largest: bool,
 ) -> Tensor:
     """Returns the gradient of the images."""
-    dy = dy.contiguous(memory_format=torch.channels_last)
+    dy = channels_last(dy)
     n, n_channels, height, width = shape
-    dx = torch.empty(shape, dtype=dy.dtype, device=dy.device, memory_format=torch.channels_last)
+    dx = new_images(dy, shape)
     _pool_backward[(triton.cdiv(height * width, PIXELS_AT_ONCE), n)](
         dy, chosen, dx, height, width, *dy.shape[2:], stride, *padding, n_channels,
         largest, PIXELS_AT_ONCE, triton.next_power_of_2(n_channels),

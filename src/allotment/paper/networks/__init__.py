@@ -6,10 +6,10 @@
 (4, 4, 4)
 """
 
-from ._conv_norm import ConvNormReLU as ConvNormReLU
-from ._conv_norm import NormReLU as NormReLU
-from ._conv_norm import TwoColourStem as TwoColourStem
 from ._networks import Allocate as Allocate
+from ._networks import ConvNormReLU as ConvNormReLU
+from ._networks import NormReLU as NormReLU
+from ._networks import TwoColourStem as TwoColourStem
 from ._networks import clusters_network as clusters_network
 from ._networks import digits_network as digits_network
 from ._networks import glorot_ as glorot_

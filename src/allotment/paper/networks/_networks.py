@@ -1,21 +1,120 @@
 """The paper's networks, and a small one for the bundled digits, as plain functions of sizes.
 
-Each takes allocate, a function from a number of components to an allocation, and
-outputs, how many outputs each task has, by name.
+Each takes allocate, a function from a number of components to an allocation, and outputs, how many
+outputs each task has, by name. The larger ones are made of `ConvNormReLU`.
 """
 
 from collections.abc import Callable, Mapping
 from itertools import pairwise
+from typing import TypeVar
 
-from torch import nn
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
 
+from ..._ops import norm_relu
 from ...allocation import Allocation
-from ...modules import ModularLayer, MultiTaskNetwork
-from ._conv_norm import ConvNormReLU, NormReLU, TwoColourStem
-from ._same_padding import SameAvgPool2d, SameConv2d, SameMaxPool2d
+from ...modules import ModularLayer, MultiTaskNetwork, split_components
+from ._same_padding import (
+    SameAvgPool2d,
+    SameConv2d,
+    SameMaxPool2d,
+    TwoColourImage,
+    same_convolution,
+)
+
+Allocate = Callable[[int], Allocation]  # from a number of components
+Module = TypeVar("Module", bound=nn.Module)
+EPSILON = 1e-6  # the authors' code
 
 
-def glorot_(module: nn.Module) -> nn.Module:
+class NormReLU(nn.GroupNorm):
+    """Group normalisation and ReLU, in few passes over memory where the device allows."""
+
+    def __init__(self, n_groups: int, n_channels: int) -> None:
+        super().__init__(n_groups, n_channels, eps=EPSILON)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return norm_relu(x, None, self.weight, self.bias, self.num_groups, self.eps)
+
+
+class ConvNormReLU(nn.Module):
+    """A "same" convolution with a bias, group normalisation and ReLU.
+
+    The bias is added by the normalisation, which spares a pass over the images.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel: int | tuple[int, int],
+        stride: int = 1,
+        *,
+        n_groups: int = 4,
+    ) -> None:
+        super().__init__()
+        self.conv = SameConv2d(in_channels, out_channels, kernel, stride)
+        self.norm = NormReLU(n_groups, out_channels)
+
+    def forward(self, x: Tensor | TwoColourImage) -> Tensor:
+        norm = self.norm
+        y = same_convolution(x, self.conv.weight, None, self.conv.stride)
+        return norm_relu(y, self.conv.bias, norm.weight, norm.bias, norm.num_groups, norm.eps)
+
+    def forward_stacked(self, stacked: Mapping[str, Tensor], x: Tensor | TwoColourImage) -> Tensor:
+        """Returns what several make of one input, as one convolution with more channels."""
+        weight = stacked["conv.weight"]  # [C, O, I, H, W]
+        y = same_convolution(x, weight.flatten(0, 1), None, self.conv.stride)
+        bias, scale, shift = (
+            stacked[name].flatten() for name in ("conv.bias", "norm.weight", "norm.bias")
+        )
+        n_groups = self.norm.num_groups * weight.shape[0]
+        return split_components(norm_relu(y, bias, scale, shift, n_groups, self.norm.eps), weight)
+
+
+class TwoColourStem(nn.Module):
+    """`ConvNormReLU` of single pixels, of one channel, which makes two colours of ink on paper.
+
+    Images of type ``bool``, ink being true, become a `TwoColourImage`, which the layer behind has
+    to take; others are treated as by any block.
+    """
+
+    accepted_dtypes = (torch.bool,)
+
+    def __init__(self, n_channels: int) -> None:
+        super().__init__()
+        self.conv = SameConv2d(1, n_channels, 1)
+        self.norm = NormReLU(4, n_channels)
+
+    def forward(self, x: Tensor) -> Tensor | TwoColourImage:
+        """Returns the features of images ``[B, 1, H, W]``."""
+        conv, norm = self.conv, self.norm
+        if x.dtype == torch.bool:
+            return self._two_colours(x)
+        y = same_convolution(x, conv.weight, None, conv.stride)
+        return norm_relu(y, conv.bias, norm.weight, norm.bias, norm.num_groups, norm.eps)
+
+    def _two_colours(self, ink: Tensor) -> TwoColourImage:
+        conv, norm = self.conv, self.norm
+        assert conv.bias is not None
+        bias = conv.bias.to(norm.weight.dtype)
+        alone = torch.stack([bias, bias + conv.weight.flatten()])  # paper and ink, [2, C]
+        share = ink.flatten(1).to(bias.dtype).mean(1, keepdim=True)
+        shares = torch.cat([1 - share, share], dim=1).unsqueeze(2)  # [B, 2, 1]
+        # The statistics over all pixels are those of two colours in these shares.
+        by_group = alone.unflatten(1, (norm.num_groups, -1))  # [2, G, C / G]
+        mean = (shares * by_group.mean(2)).sum(1)  # [B, G]
+        centred = by_group - mean[:, None, :, None]  # [B, 2, G, C / G]
+        variance = (shares * centred.square().mean(3)).sum(1)  # [B, G]
+        normalised = centred / (variance + norm.eps).sqrt()[:, None, :, None]
+        colours = F.relu(normalised.flatten(2) * norm.weight + norm.bias)
+        # Channels last, as convolutions take them.
+        marks = torch.stack([~ink, ink], dim=-1).to(conv.weight.dtype).squeeze(1).movedim(-1, 1)
+        return TwoColourImage(marks, colours)
+
+
+def glorot_(module: Module) -> Module:
     """Draws kernels from Glorot's uniform distribution and sets biases to zero, in place.
 
     These are the defaults of the library the authors used, not torch's. Returns the module.
@@ -26,9 +125,6 @@ def glorot_(module: nn.Module) -> nn.Module:
             if part.bias is not None:
                 nn.init.zeros_(part.bias)
     return module
-
-
-Allocate = Callable[[int], Allocation]  # from a number of components
 
 
 def dense(*sizes: int, last: nn.Module | None = None) -> nn.Sequential:
@@ -55,57 +151,45 @@ def transfer_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTas
         for component in (dense(128, 4, last=nn.ReLU()), dense(128, 4, 4, last=nn.ReLU()))
     ]
     layer = ModularLayer(components, allocate(4), names=["shallow", "deep"] * 2)
-    network = MultiTaskNetwork(None, [layer], _linear_heads(4, outputs))
-    glorot_(network)
-    return network
+    return glorot_(MultiTaskNetwork(None, [layer], _linear_heads(4, outputs)))
 
 
 def pairs_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
     """Four components of three layers and no heads (paper, Appendix A-3)."""
     components = [dense(128, 16, 16, 1) for _ in range(4)]
     layer = ModularLayer(components, allocate(4), names=["A", "B", "C", "D"], kinds=["dense"] * 4)
-    network = MultiTaskNetwork(None, [layer], task_names=list(outputs))
-    glorot_(network)
-    return network
+    return glorot_(MultiTaskNetwork(None, [layer], task_names=list(outputs)))
 
 
 def digits_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
     """Two layers of four 3x3 convolutions for 8x8 images; ours, after the 4-MNISTs network."""
-
-    def convolutions(n_channels: int) -> ModularLayer:
-        components = [nn.Sequential(nn.Conv2d(n_channels, 4, 3), nn.ReLU()) for _ in range(4)]
-        kinds = ["conv3x3"] * 4
-        return ModularLayer(components, allocate(4), names=["A", "B", "C", "D"], kinds=kinds)
-
-    layers = [convolutions(1), convolutions(4), nn.Flatten()]
-    network = MultiTaskNetwork(None, layers, _linear_heads(4 * 4 * 4, outputs))
-    glorot_(network)
-    return network
+    first, second = (_convolutions(allocate, n_channels, 3) for n_channels in (1, 4))
+    heads = _linear_heads(4 * 4 * 4, outputs)
+    return glorot_(MultiTaskNetwork(None, [first, second, nn.Flatten()], heads))
 
 
 def mnist_network(
     allocate: Allocate, outputs: Mapping[str, int], n_components: int = 4
 ) -> MultiTaskNetwork:
     """Three layers of four convolutions with four filters each (paper, Appendix B)."""
-    # One letter each, and after the alphabet the next sign: only a benchmark goes so far.
-    names = [chr(ord("A") + position) for position in range(n_components)]
-
-    def convolutions(n_channels: int, size: int) -> ModularLayer:
-        components = [nn.Sequential(nn.Conv2d(n_channels, 4, size), nn.ReLU()) for _ in names]
-        kinds = [f"conv{size}x{size}"] * n_components
-        return ModularLayer(components, allocate(n_components), names=names, kinds=kinds)
-
     layers = [
-        convolutions(1, 5),
+        _convolutions(allocate, 1, 5, n_components),
         nn.AvgPool2d(2),
-        convolutions(4, 3),
+        _convolutions(allocate, 4, 3, n_components),
         nn.AvgPool2d(2),
-        convolutions(4, 3),
+        _convolutions(allocate, 4, 3, n_components),
         nn.Flatten(),
     ]
-    network = MultiTaskNetwork(None, layers, _linear_heads(3 * 3 * 4, outputs), dropout=0.5)
-    glorot_(network)
-    return network
+    heads = _linear_heads(3 * 3 * 4, outputs)
+    return glorot_(MultiTaskNetwork(None, layers, heads, dropout=0.5))
+
+
+def _convolutions(allocate: Allocate, n_channels: int, size: int, n: int = 4) -> ModularLayer:
+    """Returns a layer of convolutions with four filters each."""
+    # One letter each, and after the alphabet the next sign: only a benchmark goes so far.
+    names = [chr(ord("A") + position) for position in range(n)]
+    components = [nn.Sequential(nn.Conv2d(n_channels, 4, size), nn.ReLU()) for _ in names]
+    return ModularLayer(components, allocate(n), names=names, kinds=[f"conv{size}x{size}"] * n)
 
 
 def omniglot_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
@@ -140,9 +224,7 @@ def omniglot_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTas
     stem = TwoColourStem(n_channels)
     layers = [module for stride in (2, 2, 1, 2, 2, 1, 2, 1) for module in layer(stride)]
     heads = _linear_heads(4 * 4 * n_channels, outputs)
-    network = MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5)
-    glorot_(network)
-    return network
+    return glorot_(MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5))
 
 
 def clusters_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
@@ -164,6 +246,4 @@ def clusters_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTas
     stem = ConvNormReLU(3, n_channels, 1)
     layers = [module for _ in range(3) for module in layer()]
     heads = _linear_heads(4 * 4 * n_channels, outputs)
-    network = MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5)
-    glorot_(network)
-    return network
+    return glorot_(MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5))

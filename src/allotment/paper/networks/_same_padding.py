@@ -67,7 +67,6 @@ class SameConv2d(nn.Conv2d):
         super().__init__(in_channels, out_channels, kernel, stride)
 
     def forward(self, x: Tensor | TwoColourImage) -> Tensor:
-        """Returns the convolved images."""
         # In mixed precision kernels are short and biases are not.
         bias = None if self.bias is None else self.bias.to(self.weight.dtype)
         return same_convolution(x, self.weight, bias, self.stride)
@@ -97,45 +96,38 @@ def same_convolution(
     return many_channels(x, weight, bias, (stride[0], stride[1]), (top, left))
 
 
-class SameMaxPool2d(nn.Module):
-    """The largest of 3x3 pixels; pixels outside the image do not count."""
+class _SamePool2d(nn.Module):
+    """A number for each 3x3 pixels; pixels outside the image do not count."""
 
     def __init__(self, stride: int = 1) -> None:
         super().__init__()
         self.stride = stride
 
+    def extra_repr(self) -> str:
+        return f"stride={self.stride}"
+
+    def _pooled(self, x: Tensor, *, largest: bool) -> Tensor:
+        window = same_window(x.shape[-2:], (3, 3), self.stride)
+        before, size = (window.top, window.left), (window.height, window.width)
+        return pool3x3(x, self.stride, before, size, largest=largest)
+
+
+class SameMaxPool2d(_SamePool2d):
+    """The largest of 3x3 pixels; pixels outside the image do not count."""
+
     def forward(self, x: Tensor | TwoColourImage) -> Tensor:
-        """Returns the pooled images."""
         if not isinstance(x, TwoColourImage):
-            return _same_pool(x, self.stride, largest=True)
-        paper, ink = _same_pool(x.marks, self.stride, largest=True).unbind(1)  # 1: there is some
+            return self._pooled(x, largest=True)
+        paper, ink = self._pooled(x.marks, largest=True).unbind(1)  # 1: there is some
         marks = torch.stack([paper * (1 - ink), ink * (1 - paper), paper * ink], dim=1)
         larger = x.colours.amax(1, keepdim=True)  # where there is both
         return TwoColourImage(marks, torch.cat([x.colours, larger], dim=1)).pixels()
 
-    def extra_repr(self) -> str:
-        return f"stride={self.stride}"
 
-
-class SameAvgPool2d(nn.Module):
+class SameAvgPool2d(_SamePool2d):
     """The mean of those of 3x3 pixels that lie inside the image."""
 
-    def __init__(self, stride: int = 1) -> None:
-        super().__init__()
-        self.stride = stride
-
     def forward(self, x: Tensor | TwoColourImage) -> Tensor:
-        """Returns the pooled images."""
         if not isinstance(x, TwoColourImage):
-            return _same_pool(x, self.stride, largest=False)
-        return TwoColourImage(_same_pool(x.marks, self.stride, largest=False), x.colours).pixels()
-
-    def extra_repr(self) -> str:
-        return f"stride={self.stride}"
-
-
-def _same_pool(x: Tensor, stride: int, *, largest: bool) -> Tensor:
-    height, width = x.shape[-2:]
-    padding = (same_padding(height, 3, stride)[0], same_padding(width, 3, stride)[0])
-    size = (-(-height // stride), -(-width // stride))
-    return pool3x3(x, stride, padding, size, largest=largest)
+            return self._pooled(x, largest=False)
+        return TwoColourImage(self._pooled(x.marks, largest=False), x.colours).pixels()

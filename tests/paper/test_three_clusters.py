@@ -10,10 +10,10 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from allotment.data import Array
-from allotment.paper.suites import three_clusters
-from allotment.paper.suites._three_clusters import resized, superclasses
+from allotment.paper import three_clusters
+from allotment.paper._clusters import resized, superclasses
 from allotment.tasks import Split, Task
-from tests.paper.suites.made_up import grey_images, in_other_order, photographs
+from tests.paper.made_up import grey_images, in_other_order, photographs
 
 
 @fixture
@@ -26,7 +26,7 @@ def tasks(arrays: dict[str, dict[str, Array]], monkeypatch: MonkeyPatch) -> list
     def load(name: str, folder: Path | None) -> dict[str, Array]:
         return arrays[name]
 
-    monkeypatch.setattr("allotment.paper.suites._three_clusters.load", load)
+    monkeypatch.setattr("allotment.paper._clusters.load", load)
     return three_clusters()
 
 

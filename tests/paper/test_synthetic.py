@@ -8,7 +8,8 @@ from pytest import mark, raises
 from torch import Tensor
 from torch.testing import assert_close
 
-from allotment.paper.suites import SineSamples, synthetic_pairs
+from allotment.paper import synthetic_pairs
+from allotment.paper._synthetic import SineSamples
 from allotment.tasks import Task
 
 

@@ -1,4 +1,4 @@
-"""Tasks as points of a multidimensional scaling, named at its sides."""
+"""Tasks by how alike their embeddings are: as a tree, and as points of an MDS."""
 
 import math
 from collections.abc import Sequence
@@ -6,15 +6,78 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.axes import Axes
+from matplotlib.collections import LineCollection
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
+from scipy.cluster.hierarchy import dendrogram
 
-from ..analysis import classical_mds, cosine_similarity, distinct_groups
-from ._drawing import TEXT, checked_rows, drawing, families_key, family_style, new_figure
+from .._schema import Floats
+from ..analysis import classical_mds, cluster, cosine_similarity, distinct_groups, linkage
+from ._drawing import (
+    COLOURS,
+    TEXT,
+    checked_rows,
+    drawing,
+    families_key,
+    family_style,
+    new_figure,
+    plain_axes,
+)
 
-_LINE = 0.155  # inches for a name
+_TREE_LINE, _LINE = 0.17, 0.155  # inches for a name, in the tree and beside the plane
+_STEP = 10.0  # between two leaves, in SciPy's coordinates, the first of which is at half a step
 _SIDE = 3.4  # inches of the plane
 _GAP = 0.6  # of a line, between two groups of names
+
+
+def task_tree(
+    embeddings: ArrayLike, task_names: Sequence[str], *, families: Sequence[str] = ()
+) -> Figure:
+    """Returns the tree of average linkage on cosine distance, a line for each of several tasks.
+
+    A dashed line cuts it into the clusters that the silhouette chose.
+
+    Args:
+        embeddings: Who uses what, shape ``[T, C]``.
+        task_names: A name for each row.
+        families: The group each task is known to belong to, shown by the colour of its name.
+    """
+    similarity = cosine_similarity(checked_rows(embeddings, task_names, families))
+    if len(similarity) < 2:
+        raise ValueError("`embeddings` should be of at least 2 tasks. Found 1.")
+    tree = linkage(similarity)
+    drawn = dendrogram(tree, no_plot=True)
+    n_tasks = len(task_names)
+    with drawing():
+        figure = new_figure(3.6 + 0.075 * max(map(len, task_names)), 0.9 + _TREE_LINE * n_tasks)
+        axes = figure.subplots()
+        paths = [
+            list(zip(heights, places, strict=True))
+            for places, heights in zip(drawn["icoord"], drawn["dcoord"], strict=True)
+        ]
+        axes.add_collection(LineCollection(paths, colors=COLOURS[0], linewidths=1.2))
+        height = _cut_height(tree, cluster(similarity).n_clusters)
+        axes.axvline(height, color=TEXT, linestyle="--", linewidth=0.8)
+        places = [_STEP * (place + 0.5) for place in range(n_tasks)]
+        names = [task_names[task] for task in drawn["leaves"]]
+        axes.set_yticks(places, names, fontsize=8)
+        for label, task in zip(axes.get_yticklabels(), drawn["leaves"], strict=True):
+            label.set_color(family_style(families, task)["color"])
+        right = 1.05 * max(float(tree[:, 2].max()), 0.05)
+        axes.set(ylim=(_STEP * n_tasks, 0.0), xlim=(-0.01 * right, right))
+        axes.set_xlabel("cosine distance at which clusters are joined")
+        axes.tick_params(axis="y", length=0)
+        plain_axes(axes)
+        families_key(figure, families)
+    return figure
+
+
+def _cut_height(tree: Floats, n_clusters: int) -> float:
+    """Returns a height between the last merge that leaves these clusters and the next."""
+    heights: list[float] = [0.0, *tree[:, 2].tolist()]
+    below = heights[len(heights) - n_clusters]
+    above = heights[len(heights) - n_clusters + 1] if n_clusters > 1 else 1.05 * below + 0.04
+    return (below + above) / 2
 
 
 class _Group(NamedTuple):

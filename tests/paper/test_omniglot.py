@@ -7,10 +7,10 @@ import torch
 from pytest import MonkeyPatch, fixture, mark, raises
 
 from allotment.data import Array, DataError
-from allotment.paper.suites import alphabets, omniglot
-from allotment.paper.suites._omniglot import ALPHABETS, LEAKING
+from allotment.paper import omniglot
+from allotment.paper._omniglot import ALPHABETS, LEAKING, alphabets
 from allotment.tasks import Split, Task
-from tests.paper.suites.made_up import drawings, in_other_order
+from tests.paper.made_up import drawings, in_other_order
 
 PARTS = ("train", "validation", "test")
 PER_DRAWING = ("images", "alphabet", "character", "drawer", "file_id")
@@ -19,7 +19,7 @@ PER_DRAWING = ("images", "alphabet", "character", "drawer", "file_id")
 def tasks_of(
     arrays: dict[str, Array], monkeypatch: MonkeyPatch, split: str = "clean"
 ) -> list[Task]:
-    monkeypatch.setattr("allotment.paper.suites._omniglot.load", lambda name, folder: arrays)
+    monkeypatch.setattr("allotment.paper._omniglot.load", lambda name, folder: arrays)
     return omniglot(split=split)
 
 

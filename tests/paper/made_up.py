@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from allotment.data import Array
-from allotment.paper.suites._omniglot import ALPHABETS
+from allotment.paper._omniglot import ALPHABETS
 
 
 def numbered(n: int, *shape: int) -> Array:

@@ -6,7 +6,7 @@ from pytest import MonkeyPatch, fixture
 from torch import Tensor
 from torch.testing import assert_close
 
-from allotment.paper.suites import digits, four_mnists
+from allotment.paper import digits, four_mnists
 from allotment.tasks import Split, Task
 
 PARTS = ("train", "validation", "test")
@@ -68,7 +68,7 @@ def test_four_mnists_share_one_copy_of_the_images(monkeypatch: MonkeyPatch) -> N
         "x_test": random.integers(256, size=(10, 28, 28), dtype=np.uint8),
         "y_test": np.arange(10, dtype=np.uint8),
     }
-    monkeypatch.setattr("allotment.paper.suites._images.load", lambda name, folder: arrays)
+    monkeypatch.setattr("allotment.paper._images.load", lambda name, folder: arrays)
     tasks = four_mnists()
     assert [task.family for task in tasks] == ["upright", "upright", "rotated", "rotated"]
     assert len({split(task, "train").inputs.data_ptr() for task in tasks}) == 1
