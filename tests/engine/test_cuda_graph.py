@@ -38,7 +38,7 @@ def test_where_a_step_cannot_be_captured_training_starts_from_the_beginning(
     monkeypatch.setattr(GraphSteps, "_warm_up", warm_up)
     expected = Trainer([a_run()], CPU).steps(0, 20)[0]
     trainer = Trainer([a_run()], CPU)
-    found = trainer._captured(trainer._sampler.make(0))
+    found = trainer._captured(trainer._batches.make(0))
     assert found.value == "eager" and found.is_slower
     assert found.reason == "this operation cannot be captured"
     assert_close(trainer.steps(0, 20)[0], expected, rtol=0, atol=0)
@@ -86,16 +86,16 @@ def test_a_step_of_mixed_tasks_needs_no_value_from_the_device(
     settings = runs[0].settings.changed(schedule=schedule)
     trainer = Trainer([replace(run, settings=settings) for run in runs], CPU)
     untraced = [replace(run, settings=settings.changed(trace=False)) for run in runs]
-    block, eager = trainer._sampler.make(0), Trainer(untraced, CPU)._gradients
+    block, eager = trainer._batches.make(0), Trainer(untraced, CPU)._gradients
 
     def step(learnt: list[Tensor], index: Tensor) -> tuple[Tensor, list[Tensor]]:
-        return eager(learnt, trainer._batch(block, index))
+        return eager(learnt, trainer._batches.batch(block, index))
 
     # Tensors without values: whatever would have to wait for one is an error.
     graph = make_fx(step, tracing_mode="fake", _allow_non_fake_inputs=True)(
         trainer._learnt, torch.tensor([3])
     )
-    expected = trainer._gradients(trainer._learnt, trainer._batch(block, 3))
+    expected = trainer._gradients(trainer._learnt, trainer._batches.batch(block, 3))
     found = graph(trainer._learnt, torch.tensor([3]))
     assert_close(found, expected, rtol=1e-4, atol=1e-5)
 

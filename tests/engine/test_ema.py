@@ -30,7 +30,7 @@ def test_the_mean_is_that_of_the_weights_after_each_step() -> None:
 
 def _one_step(trainer: Trainer, step: int) -> None:
     """Takes one step of the block that a step lies in."""
-    block = trainer._sampler.make(step // 20)
+    block = trainer._batches.make(step // 20)
     with torch.no_grad():
         trainer._step(block, step % 20)
 
@@ -56,7 +56,7 @@ def means_by_hand(run: Run, keep: float) -> list[dict[str, Tensor]]:
     means, mean = [], trainer.parameters.snapshot()
     for step in range(2 * n_steps):
         with torch.no_grad():
-            trainer._step(trainer._sampler.make(step // n_steps), step % n_steps)
+            trainer._step(trainer._batches.make(step // n_steps), step % n_steps)
         share = max(9.0 / (10.0 + step + 1), 1.0 - keep)
         weights = trainer.parameters.snapshot()
         mean = {name: old + share * (weights[name] - old) for name, old in mean.items()}

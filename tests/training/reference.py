@@ -10,12 +10,11 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 
 from allotment._engine._dataset import DeviceDataset
-from allotment._engine._losses import some_targets, target_spec
 from allotment._engine._sampler import BatchSampler
 from allotment.allocation import Allocation
 from allotment.modules import Noise, Pass, TaskNetwork
 from allotment.settings import ROUNDS_PER_BLOCK, TrainingSettings
-from allotment.tasks import Split, preprocess
+from allotment.tasks import Split, preprocess, some_targets, target_spec
 from allotment.training import Run
 
 NORMALISATIONS = (nn.GroupNorm, nn.LayerNorm, nn.BatchNorm1d, nn.BatchNorm2d)

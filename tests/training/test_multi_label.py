@@ -70,8 +70,7 @@ def test_a_step_follows_the_labels_that_are_known(share_known: float, n_runs: in
     fixed = FixedMatrix([[True, False], [True, True]])
     runs = [Run(a_network(fixed), tasks, seed, SETTINGS) for seed in range(n_runs)]
     trainer = Trainer(runs, torch.device("cpu"))
-    rows = trainer._sampler.make(0).rows
-    assert rows is not None
+    rows = rows_of(trainer, 0)
     *_, last = train([replace_rounds(run, 10) for run in runs])
     assert last.outcomes is not None
     for r, outcome in enumerate(last.outcomes):
@@ -79,6 +78,12 @@ def test_a_step_follows_the_labels_that_are_known(share_known: float, n_runs: in
         by_hand(expected, tasks, list(rows[::2, r]))
         for name, value in expected.state_dict().items():
             assert_close(outcome.weights[name], value, rtol=1e-4, atol=1e-5, msg=name)
+
+
+def rows_of(trainer: Trainer, number: int) -> Tensor:
+    rows = trainer._batches.make(number).rows
+    assert rows is not None
+    return rows.clone()
 
 
 def replace_rounds(run: Run, rounds: int) -> Run:
@@ -105,8 +110,7 @@ def test_an_epoch_has_every_example_with_a_label_once() -> None:
     known = torch.cat([task.train.rows for task in tasks]).unique()
     run = Run(a_network(), tasks, 0, SETTINGS.changed(batch_size=1))
     trainer = Trainer([run], torch.device("cpu"))
-    blocks = [trainer._sampler.make(n).rows for n in range(10)]
-    rows = torch.cat([block[::2, 0, 0].clone() for block in blocks if block is not None])
+    rows = torch.cat([rows_of(trainer, number)[::2, 0, 0] for number in range(10)])
     assert_close(rows[: len(known)].sort().values, known)
 
 

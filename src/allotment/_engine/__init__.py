@@ -18,7 +18,4 @@ from ._precision import rounded as rounded
 from ._precision import widened as widened
 from ._run import Run as Run
 from ._run import check_alike as check_alike
-from ._streaming import as_inputs as as_inputs
-from ._streaming import as_targets as as_targets
-from ._streaming import on_device as on_device
 from ._trainer import Trainer as Trainer

@@ -6,8 +6,7 @@ from itertools import accumulate
 import torch
 from torch import Tensor
 
-from ..tasks import GeneratedDataset, Split, Task, preprocess
-from ._losses import TargetSpec, target_spec
+from ..tasks import GeneratedDataset, Split, TargetSpec, Task, preprocess, target_spec
 
 
 class DeviceDataset:

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from ..modules import HeadTable
-from ..tasks import GeneratedDataset, Loss, Split, Task
+from ..tasks import Loss, TargetSpec, Task, some_targets, target_spec
 
 if TYPE_CHECKING:
     from ..modules import TaskNetwork
@@ -23,32 +23,12 @@ MOST_SPECS = 8
 _NEUTRAL = 0.5
 
 
-class TargetSpec(NamedTuple):
-    """The type and the shape of one target; targets of one spec lie in one array."""
-
-    dtype: torch.dtype
-    shape: torch.Size
-
-
 class LossSpec(NamedTuple):
     """How outputs and targets become a loss; tasks of one spec need not be told apart."""
 
     loss: Loss
     target: TargetSpec
     width: int | None  # how many outputs are the task's own; None: padding does not matter
-
-
-def target_spec(targets: Tensor) -> TargetSpec:
-    """Returns the spec of targets ``[N, ...]``; integers of any kind are to be 64 bits wide."""
-    dtype = targets.dtype if targets.is_floating_point() else torch.int64
-    return TargetSpec(dtype, targets.shape[1:])
-
-
-def some_targets(source: Split | GeneratedDataset) -> Tensor:
-    """Returns one target or more from the examples of a task, ``[N, ...]``."""
-    if not isinstance(source, Split):
-        return source.draw(1, torch.Generator())[1]
-    return source.targets if source.rows is None else source.targets[source.rows[:1]]
 
 
 class Losses:

@@ -9,9 +9,8 @@ from torch import Tensor
 
 from .._streams import stream
 from ..settings import ROUNDS_PER_BLOCK
-from ..tasks import GeneratedDataset, Split, Task
+from ..tasks import GeneratedDataset, Split, Task, some_targets, target_spec
 from ._dataset import DeviceDataset, KnownLabels
-from ._losses import some_targets, target_spec
 from ._run import Run
 from ._threads import one_thread
 

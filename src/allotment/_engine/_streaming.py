@@ -3,44 +3,65 @@
 import io
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 from .._checks import described
 from .._streams import stream, torch_stream
 from ..modules import Noise
 from ..settings import ROUNDS_PER_BLOCK
-from ..tasks import GeneratedDataset, IndexedExamples, Split, Stream, Task
+from ..tasks import (
+    GeneratedDataset,
+    IndexedExamples,
+    Split,
+    Stream,
+    Task,
+    as_inputs,
+    as_targets,
+    on_device,
+)
+from ._augmentation import Augmenter
+from ._batches import Batches, noise_widths
+from ._dataset import why_fetched
 from ._forward import Batch
 from ._run import Run
 from ._sampler import PER_BATCH, Block, Epochs, TaskOrder, uniform
 
+if TYPE_CHECKING:
+    from ..modules import TaskNetwork
 
-class StreamedBatches:
+
+class StreamedBatches(Batches):
     """Fetches the batches of ``R`` runs, step after step.
 
     The order of tasks, the gates' draws and the order of examples that have positions are those of
     runs whose examples lie on the device.
     """
 
-    def __init__(
-        self, runs: Sequence[Run], widths: Mapping[str, int], device: torch.device, is_joint: bool
-    ) -> None:
+    def __init__(self, runs: Sequence[Run], network: "TaskNetwork", device: torch.device) -> None:
+        self._why = why_fetched([task for run in runs for task in run.tasks])
+        self._refuse_what_needs_arrays(runs[0])
         self._runs = runs
-        self._widths = {use: width for use, width in widths.items() if width}
+        self._widths = {use: width for use, width in noise_widths(network).items() if width}
         self._device = device
-        self._tasks_per_step = len(runs[0].tasks) if is_joint else 1
+        self._is_joint = runs[0].settings.is_joint
         self._n_pieces = runs[0].settings.execution.accumulate
         self._orders = [TaskOrder(run) for run in runs]
         self._readers = [[_reader(run, index) for index in range(len(run.tasks))] for run in runs]
         self._last: tuple[tuple[int, int], Batch] | None = None
         self._number = 0
 
+    def _refuse_what_needs_arrays(self, run: Run) -> None:
+        if Augmenter(run.settings.augmentation).n_draws:
+            raise ValueError(
+                "`augmentation` should be left out where batches are fetched one by one, since "
+                f"{self._why}; a dataset augments by itself. Found it set."
+            )
+
     def make(self, number: int) -> Block:
-        """Returns the tasks of a block, and the draws of its gates."""
         self._number = number
         tasks = torch.stack([order.block(number) for order in self._orders], dim=1)
         width = self._widths.get(PER_BATCH)
@@ -51,41 +72,62 @@ class StreamedBatches:
             noise[PER_BATCH] = torch.stack(draws, dim=1)
         return Block(tasks=tasks, noise=noise)
 
-    def batch(self, block: Block, index: int) -> Batch:
+    def here(self, block: Block) -> Block:
+        return block  # each batch is brought to the device by itself
+
+    def losses(self, tasks: Sequence[Sequence[Task]], network: "TaskNetwork") -> "StreamedLosses":
+        return StreamedLosses(tasks, self._why)
+
+    def batch(self, block: Block, index: int | Tensor) -> Batch:
         """Returns a step's batch; it is fetched once, however often it is asked for."""
-        key = (self._number, index)
+        key = (self._number, int(index))
         if self._last is None or self._last[0] != key:
-            pieces = [self._piece(block, index, piece) for piece in range(self._n_pieces)]
-            first, *further = pieces
+            make = self._of_all_tasks if self._is_joint else self._fetched
+            first, *further = [make(block, int(index), piece) for piece in range(self._n_pieces)]
             self._last = (key, first._replace(further=tuple(further)))
         return self._last[1]
 
-    def _piece(self, block: Block, index: int, piece: int) -> Batch:
-        n, here = self._tasks_per_step, slice(index * self._tasks_per_step, None)
-        tasks = block.tasks[here][:n].T  # [R, tasks per step]
+    def _of_all_tasks(self, block: Block, index: int, piece: int) -> Batch:
+        """Returns a batch of every task for each run: lists of lists."""
+        n_tasks = len(self._runs[0].tasks)
+        steps = range(index * n_tasks, (index + 1) * n_tasks)
+        parts = [self._fetched(block, step, piece) for step in steps]
+        noise = [
+            None if column[0] is None else [list(own) for own in zip(*column, strict=True)]
+            for column in zip(*(part.noise for part in parts), strict=True)
+        ]
+        return Batch(
+            torch.stack([part.tasks for part in parts], dim=1),
+            [list(own) for own in zip(*(part.inputs for part in parts), strict=True)],  # type: ignore[arg-type]
+            ([list(own) for own in zip(*(part.targets[0] for part in parts), strict=True)],),  # type: ignore[arg-type]
+            Noise(*noise),  # type: ignore[arg-type]
+        )
+
+    def _fetched(self, block: Block, step: int, piece: int) -> Batch:
+        """Returns the next batch of a task for each run."""
+        tasks = block.tasks[step]
+        pairs = [self._readers[r][task].next() for r, task in enumerate(tasks.tolist())]
+        inputs = [as_inputs(on_device(x, self._device)) for x, _ in pairs]
+        targets = [as_targets(on_device(y, self._device)) for _, y in pairs]
         gates = block.noise.get(PER_BATCH)
-        own = None if gates is None else gates[here][:n].transpose(0, 1).to(self._device)
-        inputs: list[list[Any]] = []
-        targets: list[list[Any]] = []
-        noise: dict[str, list[list[Tensor]]] = {"dropout": [], "examples": []}
-        for r, row in enumerate(tasks.tolist()):
-            pairs = [self._readers[r][task].next() for task in row]
-            inputs.append([as_inputs(on_device(x, self._device)) for x, _ in pairs])
-            targets.append([as_targets(on_device(y, self._device)) for _, y in pairs])
-            step = self._number * len(block.tasks) + index
-            for use, lists in noise.items():
-                draws = stream(self._runs[r].seed, f"{use}/{piece}", step)
-                shapes = [(_batch_size(x), self._widths.get(use, 0)) for x in inputs[-1]]
-                empty = [torch.empty(shape) for shape in shapes]
-                lists.append([uniform(part, draws).to(self._device) for part in empty])
-        by_use: dict[str, Any] = {
-            use: lists for use, lists in noise.items() if self._widths.get(use)
-        }
-        if n == 1:  # one task: no list within a list
-            inputs, targets = [row[0] for row in inputs], [row[0] for row in targets]
-            by_use = {use: [row[0] for row in lists] for use, lists in by_use.items()}
-            tasks, own = tasks[:, 0], None if own is None else own[:, 0]
-        return Batch(tasks, inputs, (targets,), Noise(gates=own, **by_use))  # type: ignore[arg-type]
+        draws: dict[str, Any] = {}
+        for use, width in self._widths.items():
+            if use == PER_BATCH and gates is not None:
+                draws[use] = list(gates[step].to(self._device))
+                continue
+            draws[use] = [
+                self._for_examples(r, use, piece, step, (_batch_size(x), width))
+                for r, x in enumerate(inputs)
+            ]
+        return Batch(tasks, inputs, (targets,), Noise(**draws))  # type: ignore[arg-type]
+
+    def _for_examples(
+        self, r: int, use: str, piece: int, step: int, shape: tuple[int, int]
+    ) -> Tensor:
+        """Returns a run's draws for the examples of one batch."""
+        number = self._number * ROUNDS_PER_BLOCK * len(self._runs[r].tasks) + step
+        generator = stream(self._runs[r].seed, f"{use}/{piece}", number)
+        return uniform(torch.empty(shape), generator).to(self._device)
 
     def state(self) -> dict[str, Tensor]:
         """Returns where each task's batches stand."""
@@ -250,29 +292,6 @@ class StreamedLosses:
                 f"The loss of task {own.name!r} should be a tensor of one number. Found {found}."
             )
         return loss.reshape(()).to(outputs.dtype)
-
-
-def on_device(value: Any, device: torch.device) -> Any:
-    """Returns a batch, of any structure, on a device; what is no tensor stays."""
-    return tree_map(
-        lambda part: part.to(device, non_blocking=True) if isinstance(part, Tensor) else part, value
-    )
-
-
-def as_inputs(value: Any) -> Any:
-    """Returns inputs, of any structure, with floating-point parts in the default type."""
-    dtype = torch.get_default_dtype()
-
-    def one(part: Any) -> Any:
-        return part.to(dtype) if isinstance(part, Tensor) and part.is_floating_point() else part
-
-    return tree_map(one, value)
-
-
-def as_targets(value: Any) -> Any:
-    """Returns targets; whole numbers of any size are 64 bits wide."""
-    is_whole = isinstance(value, Tensor) and not value.is_floating_point()
-    return value.long() if is_whole else value
 
 
 def _batch_size(inputs: Any) -> int:

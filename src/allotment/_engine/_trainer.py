@@ -3,19 +3,16 @@
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from .._checks import first_line
 from .._streams import torch_stream
-from ..modules import HeadTable, Noise
-from ._augmentation import Augmenter
+from ._batches import Batches, DeviceBatches
 from ._compact import compact, fill
-from ._dataset import KnownLabels, device_dataset, why_fetched
-from ._forward import BalancingError, Batch, Forward, GradientPass
-from ._losses import Losses
+from ._dataset import why_fetched
+from ._forward import BalancingError, Forward, GradientPass
 from ._optimizer import step_taker
 from ._parameters import FlatParameters
 from ._penalties import PenaltySchedule
@@ -32,8 +29,8 @@ from ._plan import (
 from ._recording import Gradients, GraphSteps, fastest_convolutions, traced
 from ._run import Run
 from ._run_by_run import RunByRun
-from ._sampler import BatchSampler, Block
-from ._streaming import StreamedBatches, StreamedLosses
+from ._sampler import Block
+from ._streaming import StreamedBatches
 from ._threads import one_thread
 from ._updates import EMA, AllocationUpdates
 from ._vmapped import Vmapped
@@ -62,72 +59,40 @@ class Trainer:
         self._ema = EMA(self.parameters, decay, self._tasks_per_step) if decay else None
         self._gradient_pass = GradientPass(runs, device)
         self._updates = AllocationUpdates(self.parameters)
-        self._make_sampler(runs)
-        self._drawn = (0, self._sampler.make(0))
+        kind = (
+            StreamedBatches
+            if why_fetched([task for run in runs for task in run.tasks])
+            else DeviceBatches
+        )
+        self._batches: Batches = kind(runs, self.parameters.network, device)
+        self._drawn = (0, self._batches.make(0))
         self._graph: GraphSteps | None = None
         self.plan = self._prepare(runs, n_batches, is_over)
         self.plan.warn()
-
-    def _make_sampler(self, runs: Sequence[Run]) -> None:
-        network = self.parameters.network
-        self._augmenter = Augmenter(self.settings.augmentation)
-        tasks = [task for run in runs for task in run.tasks]
-        heads = network.heads
-        n_features = heads.weight.shape[-1] if isinstance(heads, HeadTable) else 0
-        allocations = [layer.allocation for layer in network.modular_layers]
-        widths = {
-            "gates": sum(a.n_noise for a in allocations if not a.sees_examples),
-            "examples": sum(a.n_noise for a in allocations if a.sees_examples),
-            "dropout": n_features if network.dropout else 0,
-            "augmentation": self._augmenter.n_draws,
-        }
-        self._why_fetched = why_fetched(tasks)
-        self._labels: KnownLabels | None = None
-        if self._why_fetched:
-            if self._augmenter.n_draws:
-                raise ValueError(
-                    "`augmentation` should be left out where batches are fetched one by one, since "
-                    f"{self._why_fetched}; a dataset augments by itself. Found it set."
-                )
-            self._sampler: StreamedBatches | BatchSampler = StreamedBatches(
-                runs, widths, self.device, self.settings.is_joint
-            )
-            return
-        self._dataset = device_dataset(tasks, self.device, keep=network.accepted_dtypes)
-        if self.settings.schedule == "multi_label":
-            assert self._dataset is not None
-            self._labels = KnownLabels([run.tasks for run in runs], self._dataset, self.device)
-        self._sampler = BatchSampler(runs, self._dataset, widths, self._labels)
 
     def _prepare(self, runs: Sequence[Run], n_batches: int, is_over: bool) -> ExecutionPlan:
         """Finds out how steps are best taken, and records one; what that moves is put back."""
         chosen, parameters = self.settings, self.parameters
         penalties = [run.settings.penalties for run in runs]
         sizes = parameters.network.layer_sizes
-        block = self._drawn[1]
-        block = block if self._why_fetched else block.to(self.device)
-
+        block = self._batches.here(self._drawn[1])
         tasks = [run.tasks for run in runs]
 
         def forward(shares_streams: bool) -> Forward:
             return Forward(
                 parameters,
-                StreamedLosses(tasks, self._why_fetched)
-                if self._why_fetched
-                else Losses(
-                    tasks, parameters.network, self.device, are_masked=self._has_unknown_labels
-                ),
+                self._batches.losses(tasks, parameters.network),
                 PenaltySchedule(penalties, sizes, n_batches),
                 chosen.penalties.budget_scope,
                 is_joint=chosen.is_joint,
-                shares_inputs=self._labels is not None,
+                shares_inputs=self._batches.shares_inputs,
                 shares_streams=shares_streams,
             )
 
         untouched = parameters.snapshot()
         remembered = {name: tensor.clone() for name, tensor in self._balancing_state().items()}
         with torch_stream(self._seed, "trial"), parameters.arithmetic(), fastest_convolutions():
-            trial, batch = forward(False), self._batch(block, 0)
+            trial, batch = forward(False), self._batches.batch(block, 0)
             findings = first_pass(trial, batch)
             how_runs = choose_runs(trial, batch, findings)
             how_step = why_eager(chosen, trial, how_runs, findings, is_over)
@@ -168,7 +133,7 @@ class Trainer:
         compiles, on_cpu = self.settings.execution.compile, self.device.type == "cpu"
         if on_cpu or compiles:
             try:
-                batch = self._batch(block, 0)
+                batch = self._batches.batch(block, 0)
                 self._gradients = traced(self._gradients, self._learnt, batch, compiled=compiles)
             except BalancingError:
                 raise
@@ -198,20 +163,16 @@ class Trainer:
     def steps(self, number: int, n_batches: int) -> tuple[Tensor, Tensor]:
         """Takes the first ``S`` task batches of a block; returns losses and tasks, ``[S, R]``."""
         if self._drawn[0] != number:
-            self._drawn = (number, self._sampler.make(number))
+            self._drawn = (number, self._batches.make(number))
         block = self._drawn[1]
-        tasks = block.tasks[:n_batches].clone()
-        if self._has_unknown_labels:
-            assert self._labels is not None and block.rows is not None
-            known = self._labels.fetch(block.rows[:n_batches].transpose(0, 1), tasks.T)
-            tasks[~known.any(dim=2).T] = -1  # a batch without a label has no loss
+        tasks = self._batches.tasks(block, n_batches)
         n_steps = n_batches // self._tasks_per_step
         with torch_stream(self._seed, "modules", number):
             if self._graph is not None:
                 losses = self._graph(block, n_steps)
-                self._drawn = (number + 1, self._sampler.make(number + 1))  # while the device works
+                self._drawn = (number + 1, self._batches.make(number + 1))  # while the device works
             else:
-                here = block if self._why_fetched else block.to(self.device)
+                here = self._batches.here(block)
                 with self.parameters.arithmetic(), self._threads():
                     taken = []
                     for index in range(n_steps):
@@ -219,21 +180,12 @@ class Trainer:
                     losses = torch.stack(taken)
         return losses.transpose(1, 2).flatten(0, 1), tasks
 
-    @property
-    def _n_sharing(self) -> int:
-        """How many tasks of a step have the same inputs."""
-        return 1 if self._labels is None else self.n_tasks
-
-    @property
-    def _has_unknown_labels(self) -> bool:
-        return self._labels is not None and not self._labels.are_all
-
     def _threads(self) -> AbstractContextManager[None]:
         return one_thread() if self.plan.threads.value == "one" else nullcontext()
 
     def _step(self, block: Block, index: int | Tensor) -> Tensor:
         """Takes one step; returns losses without penalties, ``[R, tasks per step]``."""
-        losses, gradients = self._gradients(self._learnt, self._batch(block, index))
+        losses, gradients = self._gradients(self._learnt, self._batches.batch(block, index))
         self._steps.step(gradients)
         self.parameters.clock += self._tasks_per_step
         if self._updates.any:
@@ -241,36 +193,6 @@ class Trainer:
         if self._ema is not None:
             self._ema.update()
         return losses.view(self.parameters.n_runs, -1)
-
-    def _batch(self, block: Block, index: int | Tensor) -> Batch:
-        """Returns a step's part of a block; in a joint step ``[R, T, ...]`` each."""
-        if isinstance(self._sampler, StreamedBatches):
-            return self._sampler.batch(block, int(index))
-        here = _Entry(index, self.parameters.n_runs, self._tasks_per_step)
-        if self._dataset is None:
-            assert block.inputs is not None
-            x, y = here.of(block.inputs), tuple(here.of(targets) for targets in block.targets)
-        else:
-            assert block.rows is not None and block.kinds is not None
-            x, y = self._dataset.fetch(
-                here.of(block.rows), here.of(block.kinds), n_alike=self._n_sharing
-            )
-        tasks = here.by_run(here.of(block.tasks))
-        noise = {use: here.of(part) for use, part in block.noise.items()}
-        if "augmentation" in noise:
-            x = self._augmenter(x, noise.pop("augmentation")[:: self._n_sharing])
-        if self._has_unknown_labels:
-            assert self._labels is not None and block.rows is not None
-            known = self._labels.fetch(here.by_run(here.of(block.rows)), tasks)
-            y = (*y, known.flatten(0, 1))
-        whole = Batch(
-            tasks,
-            here.by_run(x) if self._n_sharing == 1 else x,
-            tuple(map(here.by_run, y)),
-            Noise(**{use: here.by_run(part) for use, part in noise.items()}),
-        )
-        n_pieces = self.settings.execution.accumulate
-        return whole if n_pieces == 1 else whole.in_pieces(n_pieces, self._n_sharing > 1)
 
     def averaged(self) -> AbstractContextManager[None]:
         """Puts the averaged weights, where there are any, in their place for a while."""
@@ -287,8 +209,8 @@ class Trainer:
         now = compact("now", self.parameters.changing(), self.parameters)
         ema = self._ema.state() if self._ema is not None else {}
         remembered = compact("balancing", self._balancing_state(), self.parameters)
-        streams = self._sampler.state() if isinstance(self._sampler, StreamedBatches) else {}
-        return {"steps": steps, **now, **self._steps.state(), **ema, **remembered, **streams}
+        batches = self._batches.state()
+        return {"steps": steps, **now, **self._steps.state(), **ema, **remembered, **batches}
 
     @torch.no_grad()
     def load(self, tensors: Mapping[str, Tensor]) -> None:
@@ -299,35 +221,8 @@ class Trainer:
         if self._ema is not None:
             self._ema.load(tensors)
         fill("balancing", self._balancing_state(), tensors, self.parameters)
-        if isinstance(self._sampler, StreamedBatches):
-            self._sampler.load(tensors)
+        self._batches.load(tensors)
 
     def _balancing_state(self) -> dict[str, Tensor]:
         balancing = self.settings.loss_balancing
         return {} if balancing is None else balancing.state()
-
-
-class _Entry(NamedTuple):
-    """Which part of a block a step takes."""
-
-    at: int | Tensor  # one on the device stays there
-    n_runs: int
-    tasks_per_step: int
-
-    def of(self, tensor: Tensor) -> Tensor:
-        """Returns a step's part of a tensor, ``[R, ...]``; in a joint step ``[R * T, ...]``."""
-        is_joint = self.tasks_per_step > 1
-        steps = tensor.unflatten(0, (-1, self.tasks_per_step)) if is_joint else tensor
-        found: Tensor = (
-            steps[self.at]
-            if isinstance(self.at, int)
-            else steps.index_select(0, self.at).squeeze(0)
-        )
-        return found.transpose(0, 1).flatten(0, 1) if is_joint else found
-
-    def by_run(self, part: Tensor) -> Tensor:
-        """Returns a part with the tasks of a joint step apart, ``[R, T, ...]``."""
-        if self.tasks_per_step == 1:
-            return part
-        apart: Tensor = part.unflatten(0, (self.n_runs, self.tasks_per_step))
-        return apart

@@ -11,9 +11,15 @@ from ._preprocessing import TablePreprocessing as TablePreprocessing
 from ._split import UNKNOWN as UNKNOWN
 from ._split import GeneratedDataset as GeneratedDataset
 from ._split import Split as Split
+from ._split import TargetSpec as TargetSpec
 from ._split import preprocess as preprocess
+from ._split import some_targets as some_targets
+from ._split import target_spec as target_spec
 from ._stream import IndexedExamples as IndexedExamples
 from ._stream import Stream as Stream
+from ._stream import as_inputs as as_inputs
+from ._stream import as_targets as as_targets
+from ._stream import on_device as on_device
 from ._table import TableTasks as TableTasks
 from ._table import tasks_from_table as tasks_from_table
 from ._task import HeldOut as HeldOut

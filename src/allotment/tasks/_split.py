@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -161,3 +161,23 @@ def _stacked(name: str, values: Sequence[Any]) -> Tensor:
             f"`{name}` should have one shape. Found {list(shapes[0])} and {list(shapes[1])}."
         )
     return torch.stack(tensors)
+
+
+class TargetSpec(NamedTuple):
+    """The type and the shape of one target; targets of one spec lie in one array."""
+
+    dtype: torch.dtype
+    shape: torch.Size
+
+
+def target_spec(targets: Tensor) -> TargetSpec:
+    """Returns the spec of targets ``[N, ...]``; integers of any kind are to be 64 bits wide."""
+    dtype = targets.dtype if targets.is_floating_point() else torch.int64
+    return TargetSpec(dtype, targets.shape[1:])
+
+
+def some_targets(source: Split | GeneratedDataset) -> Tensor:
+    """Returns one target or more from the examples of a task, ``[N, ...]``."""
+    if not isinstance(source, Split):
+        return source.draw(1, torch.Generator())[1]
+    return source.targets if source.rows is None else source.targets[source.rows[:1]]

@@ -156,3 +156,26 @@ def as_source(value: Any) -> Split | IndexedExamples | Stream:
         if callable(value) or isinstance(value, Iterable):
             return Stream(value)
     return as_split(value)
+
+
+def on_device(value: Any, device: torch.device) -> Any:
+    """Returns a batch, of any structure, on a device; what is no tensor stays."""
+    return tree_map(
+        lambda part: part.to(device, non_blocking=True) if isinstance(part, Tensor) else part, value
+    )
+
+
+def as_inputs(value: Any) -> Any:
+    """Returns inputs, of any structure, with floating-point parts in the default type."""
+    dtype = torch.get_default_dtype()
+
+    def one(part: Any) -> Any:
+        return part.to(dtype) if isinstance(part, Tensor) and part.is_floating_point() else part
+
+    return tree_map(one, value)
+
+
+def as_targets(value: Any) -> Any:
+    """Returns targets; whole numbers of any size are 64 bits wide."""
+    is_whole = isinstance(value, Tensor) and not value.is_floating_point()
+    return value.long() if is_whole else value

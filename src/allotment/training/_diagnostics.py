@@ -9,10 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import described, first_line
-from .._engine import Run, as_inputs, as_targets, why_fetched
+from .._engine import Run, why_fetched
 from .._streams import torch_stream
 from ..modules import ModularLayer, MultiTaskNetwork, TaskNetwork
-from ..tasks import GeneratedDataset, HeldOut, Split, preprocess
+from ..tasks import GeneratedDataset, HeldOut, Split, as_inputs, as_targets, preprocess
 
 _INTEGERS = " Integer inputs stay integers: make them floating-point where they are numbers."
 

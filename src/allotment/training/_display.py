@@ -3,14 +3,16 @@
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ._train import Progress
+if TYPE_CHECKING:
+    from ._train import Progress
 
 
 @contextmanager
-def bar(n_rounds: int, show: bool | None) -> Iterator[Callable[[Progress], None]]:
+def bar(n_rounds: int, show: bool | None) -> Iterator[Callable[["Progress"], None]]:
     """Gives a function that shows progress: in a terminal or a notebook, or as ``show`` says."""
     wanted = sys.stderr.isatty() or "ipykernel" in sys.modules if show is None else show
     try:
@@ -31,7 +33,7 @@ def bar(n_rounds: int, show: bool | None) -> Iterator[Callable[[Progress], None]
     with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         number = bars.add_task("", total=n_rounds)
 
-        def update(progress: Progress) -> None:
+        def update(progress: "Progress") -> None:
             losses = progress.losses[np.isfinite(progress.losses)]
             told = f"loss {losses.mean():.4g}" if len(losses) else "no finite loss"
             bars.update(number, completed=progress.round, description=told)

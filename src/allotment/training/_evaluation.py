@@ -8,10 +8,21 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
 
-from .._engine import FlatParameters, Run, as_inputs, as_targets, on_device, rounded, widened
+from .._engine import FlatParameters, Run, rounded, widened
 from .._schema import Evaluation, Floats
 from .._streams import torch_stream
-from ..tasks import UNKNOWN, HeldOut, Metric, Split, Stream, Task, preprocess
+from ..tasks import (
+    UNKNOWN,
+    HeldOut,
+    Metric,
+    Split,
+    Stream,
+    Task,
+    as_inputs,
+    as_targets,
+    on_device,
+    preprocess,
+)
 
 EXAMPLES_AT_ONCE = {"cpu": 2_048, "cuda": 32_768}  # over all runs
 # Whether batches are filled up, to have few lengths: the libraries of a GPU prepare for each.

@@ -9,11 +9,11 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from .._checks import check_at_least
-from .._engine import Run, as_inputs, on_device
+from .._engine import Run
 from .._schema import LogEntry
 from ..modules import as_network
 from ..settings import TrainingSettings
-from ..tasks import Task
+from ..tasks import Task, as_inputs, on_device
 from ._display import bar
 from ._result import FitResult
 from ._signals import asked_by_signals
