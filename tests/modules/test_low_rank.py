@@ -165,7 +165,9 @@ def trained(network: MultiTaskModel) -> MultiTaskModel:
         nn.init.normal_(layer.allocation.logits)
         for update in layer.components:
             nn.init.normal_(update.up)  # type: ignore[arg-type]
-    network.modular_layers[0].allocation.logits.data[1, :, 0] -= 9  # shut for the second task  # type: ignore[union-attr]
+    first = network.modular_layers[0].allocation
+    assert isinstance(first, GumbelMatrix)
+    first.logits.data[1, :, 0] -= 9  # shut for the second task
     return network.eval()
 
 

@@ -50,7 +50,6 @@ class LowRankUpdate(nn.Module, ABC):
         self.rank = rank
         self.down = nn.Parameter(weight.new_empty(rank, *shape))  # A
         self.up = nn.Parameter(weight.new_empty(n_outputs, rank))  # B
-        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draws ``A`` anew, as torch draws linear layers, and sets ``B`` to zero."""
@@ -98,6 +97,7 @@ class LowRankUpdate(nn.Module, ABC):
 class _LinearUpdate(LowRankUpdate):
     def __init__(self, part: nn.Linear, rank: int) -> None:
         super().__init__(part, (part.in_features,), part.out_features, rank)
+        self.reset_parameters()
 
     def narrowed(self, x: Tensor, down: Tensor) -> Tensor:
         return F.linear(x, down)
@@ -109,21 +109,24 @@ class _ConvolutionUpdate(LowRankUpdate):
     features_dim = 1
 
     def __init__(self, part: nn.Conv1d | nn.Conv2d, rank: int) -> None:
-        self.settings = (part.stride, part.padding, part.dilation)
         super().__init__(part, (part.in_channels, *part.kernel_size), part.out_channels, rank)
+        self.settings = (part.stride, part.padding, part.dilation)
+        self.n_sides = len(part.kernel_size)  # of an image 2, of a signal 1
+        self.reset_parameters()
 
     def narrowed(self, x: Tensor, down: Tensor) -> Tensor:
         return _convolution(down)(x, down, None, *self.settings)
 
     def widened(self, h: Tensor, up: Tensor) -> Tensor:
-        kernel = up.view(*up.shape, *[1] * (self.down.ndim - 2))
+        kernel = up.view(*up.shape, *[1] * self.n_sides)
         return _convolution(kernel)(h, kernel)
 
 
 class _EmbeddingUpdate(LowRankUpdate):
     def __init__(self, part: nn.Embedding, rank: int) -> None:
-        self.padding_idx = part.padding_idx
         super().__init__(part, (part.num_embeddings,), part.embedding_dim, rank)
+        self.padding_idx = part.padding_idx
+        self.reset_parameters()
 
     def reset_parameters(self) -> None:
         nn.init.normal_(self.down, std=1 / sqrt(self.rank))

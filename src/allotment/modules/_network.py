@@ -38,7 +38,7 @@ class TaskNetwork(nn.Module, ABC):
     n_tasks: int
     task_names: list[str]
     has_names: bool
-    heads: nn.ModuleList | HeadTable | None
+    heads: HeadList | HeadTable | None
     dropout: float
 
     def _add_heads(self, heads: Heads, task_names: Sequence[str] | None, dropout: float) -> None:
@@ -125,7 +125,7 @@ class TaskNetwork(nn.Module, ABC):
                 f"Found {described(seen)}."
             )
         y: Tensor = (
-            self.heads(seen, task) if isinstance(self.heads, HeadTable) else self.heads[task](seen)  # type: ignore[index]
+            self.heads(seen, task) if isinstance(self.heads, HeadTable) else self.heads[task](seen)
         )
         return y
 
@@ -303,7 +303,7 @@ def _takes(module: nn.Module, *arguments: Any, **options: Any) -> bool:
     return True
 
 
-def _takes_tensor(heads: nn.ModuleList | HeadTable, task: int | Tensor) -> bool:
+def _takes_tensor(heads: HeadList | HeadTable, task: int | Tensor) -> bool:
     return isinstance(heads, HeadTable) or isinstance(heads[int(task)], nn.Linear)
 
 
