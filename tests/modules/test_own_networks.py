@@ -132,6 +132,31 @@ def test_what_a_linear_head_cannot_take_is_said(bert: Any) -> None:
         network(tokens()[0], "a")
 
 
+@mark.parametrize("component", ["copy", "low_rank", "new"])
+@mark.parametrize("part", ["layers.*.linear1", "layers.0.linear2"])
+def test_transformers_of_torch_call_modular_parts_in_evaluation(part: str, component: str) -> None:
+    one = nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=8, batch_first=True)
+    model, x = nn.TransformerEncoder(one, 2), torch.randn(3, 5, 8)
+    network = modularize(model, {part: 2}, tasks=TASKS, component=component, allocation=one_each)
+    for layer in network.modular_layers:
+        for parameter in layer.components.parameters():
+            nn.init.normal_(parameter)
+    network.eval()
+    mask = torch.tensor([[False] * 5, [False] * 4 + [True], [False] * 5])
+    for task in TASKS:
+        expected = network(x, task, src_key_padding_mask=mask)  # with gradients: no fast path
+        with torch.no_grad():
+            found = network(x, task, src_key_padding_mask=mask)
+            own = extract(network, task)(x, src_key_padding_mask=mask)
+        assert_close(found[~mask], expected[~mask])
+        assert torch.equal(own, found)
+    assert not torch.allclose(network(x, "a"), network(x, "b"))
+
+
+def one_each(n_tasks: int, n_components: int) -> FixedMatrix:
+    return FixedMatrix([[1, 0], [0, 1]])
+
+
 class Recurrent(nn.Module):
     """An LSTM, of which the last state is used, and the mean of all outputs."""
 

@@ -92,6 +92,7 @@ def modularize(
         if module in layers:
             path, _, leaf = name.rpartition(".")
             body.get_submodule(path)._modules[leaf] = layers[module]
+    _leave_fast_paths(body)
     return MultiTaskModel(body, heads, dropout=dropout, task_names=tasks, features=features)
 
 
@@ -126,6 +127,19 @@ def _adapted(
     updates = [update_of(part, rank) for _ in range(n)]
     layer = ModularLayer(updates, allocation, names=_labels(name, n), kinds=[name] * n)
     return AdaptedPart(part.requires_grad_(False), layer)
+
+
+def _leave_fast_paths(body: nn.Module) -> None:
+    """Lets torch's own transformers call their parts in evaluation, where one is modular.
+
+    They would otherwise hand the weights of their parts to one kernel and call none of them.
+    """
+    for module in body.modules():
+        if any(isinstance(part, ModularLayer) for part in module.modules()):
+            if isinstance(module, nn.TransformerEncoderLayer):
+                module.activation_relu_or_gelu = 0  # as with an activation the kernel has not
+            elif isinstance(module, nn.TransformerEncoder):
+                module.use_nested_tensor = False
 
 
 def _labels(name: str, n: int) -> list[str]:
