@@ -9,10 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from ..allocation import Allocation
+from ._inputs import call_with
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, merge_into
 from ._mixing import each_tensor, summed
-from ._network import Features, MultiTaskModel, MultiTaskNetwork, as_network, call_with
+from ._network import Features, MultiTaskModel, MultiTaskNetwork, as_network
 from ._per_task import PerTask
 
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from .._checks import check_number, described, is_list_of
 from ._context import Noise, Pass, opened
 from ._heads import HeadList, HeadTable
+from ._inputs import call_with
 from ._layer import ModularLayer
 from ._per_task import PerTask
 
@@ -279,28 +280,6 @@ class MultiTaskModel(TaskNetwork):
     @property
     def accepted_dtypes(self) -> tuple[torch.dtype, ...]:
         return getattr(self.body, "accepted_dtypes", ())
-
-
-def call_with(module: nn.Module, x: Any, *arguments: Any, **options: Any) -> Any:
-    """Calls a module with an input: a dict gives arguments by name, a tuple several of them.
-
-    Where ``forward`` does not take those, they are one argument, as a named tuple always is.
-    """
-    if isinstance(x, Mapping) and _takes(module, *arguments, **x, **options):
-        return module(*arguments, **x, **options)
-    if type(x) is tuple and _takes(module, *x, *arguments, **options):
-        return module(*x, *arguments, **options)
-    return module(x, *arguments, **options)
-
-
-def _takes(module: nn.Module, *arguments: Any, **options: Any) -> bool:
-    while hasattr(module, "passes_to"):  # what it is given on to decides
-        module = module.passes_to  # type: ignore[assignment]
-    try:
-        signature(module.forward).bind(*arguments, **options)
-    except TypeError:
-        return False
-    return True
 
 
 def _takes_tensor(heads: HeadList | HeadTable, task: int | Tensor) -> bool:
