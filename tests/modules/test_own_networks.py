@@ -268,12 +268,19 @@ class Residual(nn.Module):
         return y
 
 
+def mostly_open(n_tasks: int, n_components: int) -> GumbelMatrix:
+    return GumbelMatrix(n_tasks, n_components, p_init=0.9)
+
+
 @mark.parametrize("component", ["copy", "low_rank", "new"])
 def test_layers_inside_the_blocks_of_a_residual_network(component: str) -> None:
     pool = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
     model = nn.Sequential(nn.Conv2d(1, 4, 3), Residual(), Residual(), pool)
     heads = {name: nn.Linear(4, 2) for name in TASKS}
-    network = modularize(model, {"*.conv2": 2}, heads=heads, component=component, rank=2)
+    network = modularize(
+        model, {"*.conv2": 2}, heads=heads, component=component, rank=2, allocation=mostly_open
+    )
+    assert {layer.is_update for layer in network.modular_layers} == {component == "low_rank"}
     assert network.component_names == ("1.conv2 A", "1.conv2 B", "2.conv2 A", "2.conv2 B")
     x, y = torch.randn(30, 1, 8, 8), torch.randint(2, (30,))
     tasks = [al.Task(name, (x, y)) for name in TASKS]

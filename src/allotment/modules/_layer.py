@@ -37,6 +37,10 @@ class ModularLayer(nn.Module):
         allocation: Which task uses which component.
         names: A short name for each component, for figures; made from the classes if left out.
         kinds: What each component is, such as "conv3x3", for tables; from `names` if left out.
+
+    Attributes:
+        is_update: Whether its output is added to that of a part which every task has, so that a
+            task may well use none of its components.
     """
 
     def __init__(
@@ -56,6 +60,7 @@ class ModularLayer(nn.Module):
             list(self.names) if names else [type(c).__name__.lower() for c in components]
         )
         self.is_stacked = False
+        self.is_update = False
         self.span = (0, allocation.n_noise)  # its part of a pass's draws; a network sets it
         self._find_groups()
 

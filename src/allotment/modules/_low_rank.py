@@ -24,6 +24,7 @@ class AdaptedPart(nn.Module):
         super().__init__()
         self.base = base
         self.updates = updates
+        updates.is_update = True
 
     @property
     def weight(self) -> Tensor:
