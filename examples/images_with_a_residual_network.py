@@ -39,7 +39,7 @@ network = al.modularize(
 )
 settings = al.TrainingSettings(
     rounds=100,
-    batch_size=64,
+    batch_size=32,
     optimization=al.Optimization(learning_rate=0.01, allocation_learning_rate=0.03),
     penalties=al.Penalties(budget=0.6, disconnect_weight=0.5),
 )
