@@ -55,11 +55,8 @@ heads = {task.name: nn.Linear(32, task.n_outputs) for task in tasks}
 network = al.MultiTaskNetwork(None, layers, heads)
 result = al.fit(network, tasks, al.TrainingSettings(rounds=300, evaluate_every=50))
 
-assert result.test is not None and result.test.accuracies is not None
-for task, loss, accuracy in zip(tasks, result.test.losses, result.test.accuracies, strict=True):
-    print(f"{task.name}: loss {loss:.3f}, accuracy {accuracy:.3f}")
+print(result, "\n")
 
 x = tasks.transform(table[:5])  # new rows go the same way; targets are not needed
 for task in tasks:
-    with torch.no_grad():
-        print(task.name, tasks.decode(task.name, network(x, task.name)))
+    print(task.name, tasks.decode(task.name, al.predict(network, x, task.name)))

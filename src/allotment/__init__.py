@@ -17,6 +17,7 @@ from .modules import ModularLayer as ModularLayer
 from .modules import MultiTaskModel as MultiTaskModel
 from .modules import MultiTaskNetwork as MultiTaskNetwork
 from .modules import Noise as Noise
+from .modules import PerTask as PerTask
 from .modules import TaskNetwork as TaskNetwork
 from .modules import budget_penalty as budget_penalty
 from .modules import connection_penalty as connection_penalty

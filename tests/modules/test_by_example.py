@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from allotment.allocation import Allocation
 from allotment.modules import ModularLayer
-from allotment.modules._layer import mixed_by_example
+from allotment.modules._mixing import mixed_by_example
 from tests.allocation.made_up import ByExample, TopOne
 from tests.modules.components import of_mixed_architectures, stacked
 

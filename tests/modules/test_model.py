@@ -8,9 +8,9 @@ from pytest import mark, raises
 from torch import Tensor, nn
 from torch.testing import assert_close
 
-from allotment import MultiTaskModel, MultiTaskNetwork, TaskNetwork, task_embeddings
+from allotment import MultiTaskModel, MultiTaskNetwork, TaskNetwork, extract, task_embeddings
 from allotment.allocation import FixedMatrix, GumbelMatrix, SharedBottom
-from allotment.modules import ModularLayer, as_network
+from allotment.modules import ModularLayer, as_network, difference
 
 ONE_EACH = [[1, 0], [0, 1]]
 
@@ -97,6 +97,54 @@ def test_inputs_may_be_of_any_form() -> None:
 
     network, x = MultiTaskModel(Sum()).eval(), torch.randn(5, 4)
     assert_close(network({"left": x, "right": x}, 1), network.modular_layers[0](2 * x, task=1))
+
+
+class Named(nn.Module):
+    """A body with arguments by name, as those of Hugging Face have them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = a_layer()
+
+    def forward(self, ids: Tensor, mask: Tensor | None = None, *, scale: float = 1.0) -> Tensor:
+        y: Tensor = self.layer(scale * ids * (1 if mask is None else mask))
+        return y
+
+
+def test_a_dict_gives_arguments_by_name_and_a_tuple_by_place() -> None:
+    network, ids, mask = MultiTaskModel(Named()).eval(), torch.randn(5, 4), torch.ones(5, 1) / 2
+    expected = network.modular_layers[0](ids * mask, task=1)
+    assert_close(network({"ids": ids, "mask": mask}, 1), expected)
+    assert_close(network((ids, mask), 1), expected)
+    assert_close(network(ids, 1, mask), expected)
+    doubled = network.modular_layers[0](2 * ids * mask, task=1)
+    assert_close(network({"ids": ids}, 1, mask=mask, scale=2.0), doubled)
+    assert_close(network((ids,), 1, mask), expected)
+    for x in ({"ids": ids, "mask": mask}, (ids, mask)):
+        assert torch.equal(extract(network, 1)(x), network(x, 1))
+
+
+def test_what_a_body_returns_may_be_reduced_to_features() -> None:
+    class Returns(Named):
+        def forward(self, *arguments: Any, **options: Any) -> Any:
+            return {"features": super().forward(*arguments, **options), "else": None}
+
+    heads = [nn.Linear(4, 2) for _ in range(2)]
+    network = MultiTaskModel(Returns(), heads, features=lambda y: y["features"]).eval()
+    x = torch.randn(5, 4)
+    assert_close(network(x, 0), heads[0](network.modular_layers[0](x, task=0)))
+    assert torch.equal(extract(network, 0)(x), network(x, 0))
+    with raises(TypeError, match=r"`features` should be a function\. Found a str\."):
+        MultiTaskModel(Returns(), heads, features="features")  # type: ignore[arg-type]
+
+
+def test_networks_with_one_line_of_features_train_together() -> None:
+    def build(seed: int, column: int = 1) -> MultiTaskModel:
+        torch.manual_seed(seed)
+        return MultiTaskModel(a_layer(), features=lambda y: y[:, column])
+
+    assert not difference(build(0), build(1))
+    assert "`features`" in difference(build(0), build(1, column=2))
 
 
 class AddPairs(nn.Module):

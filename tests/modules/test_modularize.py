@@ -36,6 +36,7 @@ PARTS = [
 ]
 
 
+@mark.filterwarnings("ignore:Copies of")  # they need not learn here
 @mark.parametrize("parts", PARTS)
 @mark.parametrize("is_training", [True, False])
 @mark.parametrize("allocate", [GumbelMatrix, lambda t, c: SharedBottom(t, c, reduce="mean")])
@@ -93,6 +94,7 @@ def test_names_come_from_the_heads_or_the_caller() -> None:
     assert without.heads is None and without(torch.randn(2, 5, 4), "b").shape == (2, 4)
 
 
+@mark.filterwarnings("ignore:Copies of")
 def test_an_allocation_is_made_from_the_numbers_of_tasks_and_components() -> None:
     network = modularize(
         a_model(), {"blocks.0": 2, "blocks.1": 4}, tasks=TASKS, allocation=NoSharing

@@ -2,6 +2,7 @@
 
 from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
+from copy import deepcopy
 from typing import Any
 
 import torch
@@ -256,3 +257,25 @@ def test_single_values_are_of_their_kind() -> None:
         MultiTaskNetwork(None, layers, dropout="half")  # type: ignore[arg-type]
     with raises(TypeError, match=r"`task_names` should be a list of names\. Found an int\."):
         MultiTaskNetwork(None, layers, task_names=2)  # type: ignore[arg-type]
+
+
+def test_heads_are_found_by_name_and_by_index() -> None:
+    heads = {"a": nn.Linear(4, 1), "b.c": nn.Linear(4, 2)}
+    layer = ModularLayer([nn.Identity(), nn.Identity()], SharedBottom(2, 2))
+    network = MultiTaskNetwork(None, [layer], heads)
+    found: Any = network.heads
+    assert [found["a"], found["b.c"]] == [found[0], found[1]] == list(heads.values())
+    assert found[-1] is heads["b.c"] and list(found[:1]) == [heads["a"]]
+    assert [name for name in network.state_dict() if "weight" in name] == [
+        "heads.0.weight",
+        "heads.1.weight",
+    ]
+    copy: Any = deepcopy(network).heads
+    assert copy["a"].weight.equal(heads["a"].weight)
+    with raises(KeyError, match=r"one of \['a', 'b\.c'\]\. Found 'b'"):
+        found["b"]
+
+
+def test_the_embeddings_of_a_module_without_modular_layers_are_refused() -> None:
+    with raises(ValueError, match=r"at least one ModularLayer\. Found none\."):
+        task_embeddings(nn.Linear(4, 4))

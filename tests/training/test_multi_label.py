@@ -142,8 +142,9 @@ def test_pieces_of_a_batch_are_the_batch_where_all_labels_are_known() -> None:
 
 def test_heads_of_any_kind_take_part() -> None:
     tasks = labelled(share_known=0.6)
-    network = a_network()
-    network.heads = nn.ModuleList([nn.Sequential(nn.Linear(4, 2)), nn.Linear(4, 1)])
+    body = a_network()
+    heads = {"kind": nn.Sequential(nn.Linear(4, 2)), "size": nn.Linear(4, 1)}
+    network = MultiTaskNetwork(body.stem, list(body.layers), heads)
     assert plan([Run(network, tasks, 0, SETTINGS)]).task.value == "number"
     assert fit(network, tasks, SETTINGS).failed_step is None
 

@@ -126,6 +126,9 @@ def why_by_number(forward: Forward) -> str:
         return "heads that are not all linear, of one width in, take the task as a Python number."
     if getattr(forward.parameters.network, "_tells_task", False):
         return "a model whose `forward` takes the task is given it as a Python number."
+    modules = forward.parameters.network.modules()
+    if any(getattr(module, "needs_task_number", False) for module in modules):
+        return "a module that differs by task, as in `PerTask`, takes it as a Python number."
     if forward.is_joint and forward.parameters.keeps_statistics:
         return "statistics of batches, in a joint step, take the task as a Python number."
     return forward.losses.why_not_by_tensor()

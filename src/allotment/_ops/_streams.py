@@ -8,16 +8,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor
+from torch.utils import _pytree as pytree
 
 # Of one program: over its runs, and over the branches inside each. Torch has 32, and gives them out
 # again from the first: two computations on one stream would wait for each other.
 MOST_STREAMS = 28
 
-Result = TypeVar("Result", bound=Tensor | tuple[Tensor, ...])
+Result = TypeVar("Result")  # a tensor, or a tuple or a dict that holds some
 
 _free: ContextVar[range] = ContextVar("_free", default=range(MOST_STREAMS))
 _read_elsewhere: ContextVar[list[Tensor] | None] = ContextVar("_read_elsewhere", default=None)
@@ -91,6 +92,5 @@ def _shares(free: range, n: int) -> list[range]:
     return [free[index % n_shares :: n_shares] for index in range(n)] if free else []
 
 
-def _tensors(results: Sequence[Tensor | tuple[Tensor, ...]]) -> Iterator[Tensor]:
-    for result in results:
-        yield from [result] if isinstance(result, Tensor) else result
+def _tensors(results: Sequence[Any]) -> list[Tensor]:
+    return [leaf for leaf in pytree.tree_leaves(results) if isinstance(leaf, Tensor)]

@@ -33,4 +33,5 @@ from ._penalties import budget_penalty as budget_penalty
 from ._penalties import connection_penalty as connection_penalty
 from ._penalties import disconnect_penalty as disconnect_penalty
 from ._penalties import entropy_penalty as entropy_penalty
+from ._per_task import PerTask as PerTask
 from ._stacking import split_components as split_components

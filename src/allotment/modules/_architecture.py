@@ -1,6 +1,7 @@
 """Which modules have one architecture: the same computation, with other numbers in it."""
 
 from collections.abc import Sequence
+from types import FunctionType
 
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized, type_before_parametrizations
@@ -108,11 +109,27 @@ def _differing_attribute(a: nn.Module, b: nn.Module) -> str:
         if name not in own_a or name not in own_b:
             return name
         try:
-            if own_a[name] != own_b[name]:
+            if own_a[name] != own_b[name] and not _is_one_function(own_a[name], own_b[name]):
                 return name
         except (RuntimeError, ValueError):  # tensors and arrays do not compare to one truth value
             return name
     return ""
+
+
+def _is_one_function(a: object, b: object) -> bool:
+    """Tells whether two functions were made by one line of code, from the same values."""
+    if not isinstance(a, FunctionType) or not isinstance(b, FunctionType):
+        return False
+    values = [
+        [
+            f.__code__,
+            f.__defaults__,
+            f.__kwdefaults__,
+            [c.cell_contents for c in f.__closure__ or ()],
+        ]
+        for f in (a, b)
+    ]
+    return values[0] == values[1]
 
 
 def _signature(module: nn.Module) -> dict[str, object]:

@@ -9,11 +9,15 @@ import torch
 from torch import Tensor, nn
 
 from ..allocation import Allocation
-from ._layer import ModularLayer, weighted_sum
-from ._network import MultiTaskModel, MultiTaskNetwork, as_network
+from ._inputs import call_with
+from ._layer import ModularLayer
+from ._low_rank import AdaptedPart, merge_into
+from ._mixing import each_tensor, summed
+from ._network import Features, MultiTaskModel, MultiTaskNetwork, as_network
+from ._per_task import PerTask
 
 
-def extract(network: nn.Module, task: int | str) -> nn.Module:
+def extract(network: nn.Module, task: int | str, *, merge: bool = False) -> nn.Module:
     """Returns a copy of what a task uses, in evaluation mode, with no allocation left in it.
 
     It has the outputs of the network in evaluation mode, to the last bit, and takes what the
@@ -33,48 +37,78 @@ def extract(network: nn.Module, task: int | str) -> nn.Module:
     Args:
         network: A network in which a task's weights are the same in every evaluation.
         task: The task's index or name.
+        merge: Whether low-rank updates become part of the weights they update. The copy then has
+            the model's own modules in those places; its outputs agree up to rounding.
     """
     network = as_network(network)
     index = network.task_index(int(task) if isinstance(task, Tensor) else task)
     assert isinstance(index, int)
     # All at once, so that what stands in two places is one module in the copy too.
     own = deepcopy(network)
-    replaced = _replace_layers(own, index)
+    replaced = _replace_layers(own, index, merge)
     head = own.heads[index] if isinstance(own.heads, nn.ModuleList) else None
     if isinstance(own, MultiTaskModel):
         tells_task = own._tells_task and own.body not in replaced
-        return _OneTask(own.body, head, index if tells_task else None).eval()
+        return _OneTask(own.body, head, index if tells_task else None, own.features).eval()
     assert isinstance(own, MultiTaskNetwork)
     layers = {f"layer_{number}": layer for number, layer in enumerate(own.layers)}
     stem = {} if isinstance(own.stem, nn.Identity) else {"stem": own.stem}
     parts = {**stem, **layers, **({} if head is None else {"head": head})}
     pairs = zip(layers, network.layers, strict=True)  # type: ignore[arg-type]
     takes_all = [name for name, layer in pairs if isinstance(layer, ModularLayer)]
-    return _Layers(OrderedDict(parts), takes_all).eval()
+    return _Layers(OrderedDict(parts), takes_all, has_stem=bool(stem)).eval()
 
 
-def _replace_layers(network: nn.Module, task: int) -> set[nn.Module]:
-    """Puts a task's own parts in the place of all modular layers; returns the parts."""
+def _replace_layers(network: nn.Module, task: int, merge: bool) -> set[nn.Module]:
+    """Puts a task's own parts in the place of what differs by task; returns the parts."""
     parts: dict[nn.Module, nn.Module] = {}
     # Backwards: what stands inside a component comes before the layer that holds it.
     for name, module in reversed(list(network.named_modules(remove_duplicate=False))):
-        if isinstance(module, ModularLayer):
-            part = parts.setdefault(module, _own_part(module, task))
-            network.set_submodule(name, part)
+        if isinstance(module, ModularLayer | AdaptedPart | PerTask):
+            if module not in parts:
+                parts[module] = _part_of(module, task, merge)
+            network.set_submodule(name, parts[module])
     return set(parts.values())
+
+
+def _part_of(module: ModularLayer | AdaptedPart | PerTask, task: int, merge: bool) -> nn.Module:
+    if isinstance(module, ModularLayer):
+        return _own_part(module, task)
+    return module.module_of(task) if isinstance(module, PerTask) else _adapted(module, merge)
+
+
+def _adapted(part: AdaptedPart, merge: bool) -> nn.Module:
+    """Returns a part whose updates are one task's."""
+    updates: nn.Module = part.updates
+    if isinstance(updates, _Nothing):
+        return part.base
+    if not merge:
+        return part
+    shares = [(1.0, updates)]
+    if isinstance(updates, _WeightedSum):
+        shares = list(zip(updates.weights.tolist(), updates.components, strict=True))
+    return part.base if merge_into(part.base, shares) else part
 
 
 class _OneTask(nn.Module):
     """A model whose modular layers are one task's, and that task's head."""
 
-    def __init__(self, body: nn.Module, head: nn.Module | None, task: int | None) -> None:
+    def __init__(
+        self,
+        body: nn.Module,
+        head: nn.Module | None,
+        task: int | None,
+        features: Features | None,
+    ) -> None:
         super().__init__()
         self.body = body
         self.head = nn.Identity() if head is None else head
+        self.features = nn.Identity() if features is None else features
         self._told = {} if task is None else {"task": task}
 
     def forward(self, x: Any, *arguments: Any, **options: Any) -> Tensor:
-        y: Tensor = self.head(self.body(x, *arguments, **self._told, **options))
+        features = call_with(self.body, x, *arguments, **self._told, **options)
+        y: Tensor = self.head(self.features(features))
         return y
 
 
@@ -82,17 +116,24 @@ class _Layers(nn.Sequential):
     """A stem, layers and a head; further arguments of a call go to what was a modular layer."""
 
     def __init__(
-        self, parts: OrderedDict[str, nn.Module], were_modular: Sequence[str] = ()
+        self,
+        parts: OrderedDict[str, nn.Module],
+        were_modular: Sequence[str] = (),
+        *,
+        has_stem: bool = False,
     ) -> None:
         super().__init__(parts)
         self._were_modular = frozenset(were_modular)
+        self._has_stem = has_stem
 
     def forward(self, input: Any, *arguments: Any, **options: Any) -> Any:
         """Returns what they make of an input, one after another."""
         x = input
-        for name, part in zip(self._modules, self, strict=True):
-            takes_all = name in self._were_modular
-            x = part(x, *arguments, **options) if takes_all else part(x)
+        for place, (name, part) in enumerate(zip(self._modules, self, strict=True)):
+            if name in self._were_modular:
+                x = part(x, *arguments, **options)
+            else:
+                x = call_with(part, x) if self._has_stem and place == 0 else part(x)
         return x
 
 
@@ -106,9 +147,8 @@ class _WeightedSum(nn.Module):
         self.components = nn.ModuleList(components)
         self.register_buffer("weights", weights)
 
-    def forward(self, x: Any, *arguments: Any, **options: Any) -> Tensor:
-        outputs = [component(x, *arguments, **options) for component in self.components]
-        return weighted_sum(self.weights.unbind(0), outputs)
+    def forward(self, *arguments: Any, **options: Any) -> Any:
+        return summed(self.weights, [part(*arguments, **options) for part in self.components])
 
 
 class _Nothing(nn.Module):
@@ -118,8 +158,8 @@ class _Nothing(nn.Module):
         super().__init__()
         self.component = component
 
-    def forward(self, x: Any, *arguments: Any, **options: Any) -> Tensor:
-        return torch.zeros_like(self.component(x, *arguments, **options))
+    def forward(self, *arguments: Any, **options: Any) -> Any:
+        return each_tensor(torch.zeros_like, self.component(*arguments, **options))
 
 
 @torch.no_grad()

@@ -1,7 +1,7 @@
 """A head for each task, and linear heads as one table."""
 
 from collections.abc import Sequence
-from typing import TypeGuard
+from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
@@ -9,6 +9,26 @@ from torch import Tensor, nn
 from ..allocation import row
 
 _ABSENT = -1e9  # the logit of a class that a task does not have: no probability, no gradient
+
+
+class HeadList(nn.ModuleList):
+    """A head for each task, by the task's index or its name: ``network.heads["a"]``.
+
+    In a state dict heads have their numbers, as names may hold what a key may not.
+    """
+
+    def __init__(self, heads: Sequence[nn.Module], task_names: Sequence[str]) -> None:
+        super().__init__(heads)
+        self.task_names = list(task_names)
+
+    def __getitem__(self, task: Any) -> Any:
+        if isinstance(task, slice):
+            return nn.ModuleList(list(self)[task])
+        if not isinstance(task, str):
+            return super().__getitem__(task)
+        if task not in self.task_names:
+            raise KeyError(f"The task should be one of {self.task_names}. Found {task!r}.")
+        return super().__getitem__(self.task_names.index(task))
 
 
 def are_linear(heads: Sequence[nn.Module]) -> TypeGuard[Sequence[nn.Linear]]:

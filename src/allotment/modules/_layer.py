@@ -10,18 +10,22 @@ from torch.func import functional_call
 from torch.utils import _pytree as pytree
 
 from .._checks import described, is_list_of
-from .._ops import has_streams, mix, on_streams
+from .._ops import has_streams, on_streams
 from ..allocation import Allocation
 from ._architecture import group_by_architecture
 from ._context import Noise, Used, current_pass
-from ._stacking import stack_parameters, stacked_forward
+from ._mixing import each_tensor, mixed, shapes, summed
+from ._stacking import Call, stack_parameters, stacked_forward
+
+_NOTHING: Any = object()  # no input by place: a call that names all its arguments
 
 
 class ModularLayer(nn.Module):
     """A layer of ``C`` components, of which each task uses those its allocation gives it.
 
-    Components may be any modules that make outputs of one shape from the layer's input. Those of
-    one architecture are evaluated as one batched operation. In training all are evaluated, since
+    Components may be any modules that make outputs of one shape from the layer's input: a tensor,
+    or a tuple or a dict, of which each tensor is mixed for itself. Those of one architecture are
+    evaluated as one batched operation. In training all are evaluated, since
     the gradient of a shut gate needs its component's output; in evaluation only what the task
     uses. A batch leaves no trace in the buffers of a component that it does not use, such as the
     statistics of a batch normalisation.
@@ -33,6 +37,10 @@ class ModularLayer(nn.Module):
         allocation: Which task uses which component.
         names: A short name for each component, for figures; made from the classes if left out.
         kinds: What each component is, such as "conv3x3", for tables; from `names` if left out.
+
+    Attributes:
+        is_update: Whether its output is added to that of a part which every task has, so that a
+            task may well use none of its components.
     """
 
     def __init__(
@@ -52,31 +60,46 @@ class ModularLayer(nn.Module):
             list(self.names) if names else [type(c).__name__.lower() for c in components]
         )
         self.is_stacked = False
+        self.is_update = False
         self.span = (0, allocation.n_noise)  # its part of a pass's draws; a network sets it
         self._find_groups()
 
     def forward(
         self,
-        x: Any,
+        x: Any = _NOTHING,
         *arguments: Any,
         task: int | Tensor | None = None,
         noise: Tensor | None = None,
         **options: Any,
-    ) -> Tensor:
+    ) -> Any:
         """Returns the weighted sum of the components' outputs, shape ``[B, ...]``.
 
         ``arguments`` and ``options`` go to every component. ``task`` and ``noise`` are those of
         the pass under way, unless they are given.
         """
         task, noise = self._told(task, noise)
-        weights = self.allocation.weights(task, x, noise=noise)  # [C] or [B, C], normalised
+        call = Call(() if x is _NOTHING else (x, *arguments), options)
+        # [C] or [B, C], normalised
+        weights = self.allocation.weights(task, call.first, noise=noise)
         self._take_note(weights)
-        call = (x, arguments, options)
         if not self.training and not self.is_stacked and isinstance(task, int):
             return self._only_what_is_used(call, weights)
+        if not self.is_stacked and self._signature() != self._grouped_as:
+            self._find_groups()
+        if self._mixes_itself(call):
+            return self.components[0].forward_mixed(self._stacked(0), weights, x)  # type: ignore[operator]
         outputs = self._all_outputs(call, weights)  # [C, B, ...] each, group after group
-        weights = self._in_order_of_groups(weights)
-        return mix(weights, outputs) if weights.ndim == 1 else mixed_by_example(weights, outputs)
+        return mixed(self._in_order_of_groups(weights), outputs)
+
+    @property
+    def passes_to(self) -> nn.Module:
+        """A module that is given what the layer is given."""
+        return self.components[0]
+
+    def _mixes_itself(self, call: Call) -> bool:
+        """Tells whether the class of all components computes their sum in one go."""
+        can_mix = hasattr(self.components[0], "forward_mixed") and len(self.groups) == 1
+        return can_mix and len(self.groups[0]) > 1 and call.is_one_input
 
     def _told(
         self, task: int | Tensor | None, noise: Tensor | None
@@ -87,7 +110,7 @@ class ModularLayer(nn.Module):
             if task is None:
                 raise ValueError(
                     "A modular layer should be called by a network, or within `for_task(task)`, or "
-                    "with `task=`. Found no task."
+                    "with `task=`. Found no task." + _in_backward_pass()
                 )
             return task, noise
         own = self._own_noise(running.noise) if noise is None else noise
@@ -124,9 +147,7 @@ class ModularLayer(nn.Module):
         identities: list[object] = [id(component) for component in self.components]
         return identities + [parameter.requires_grad for parameter in self.components.parameters()]
 
-    def _all_outputs(self, call: "_Call", weights: Tensor) -> list[Tensor]:
-        if not self.is_stacked and self._signature() != self._grouped_as:
-            self._find_groups()
+    def _all_outputs(self, call: Call, weights: Tensor) -> list[Any]:
         places = range(len(self.groups))
         if has_streams():
             calls = [partial(self._group_outputs, place, call, weights) for place in places]
@@ -135,48 +156,49 @@ class ModularLayer(nn.Module):
             outputs = []
             for place in places:  # a plain loop: a frame less to follow
                 outputs.append(self._group_outputs(place, call, weights))
-        firsts = [(group[0], y[0]) for group, y in zip(self.groups, outputs, strict=True)]
+        firsts = [
+            (group[0], each_tensor(lambda each: each[0], y))
+            for group, y in zip(self.groups, outputs, strict=True)
+        ]
         self.check_shapes(firsts)
         return outputs
 
-    def _group_outputs(self, index: int, call: "_Call", weights: Tensor) -> Tensor:
+    def _group_outputs(self, index: int, call: Call, weights: Tensor) -> Any:
         group = self.groups[index]
         module = self.components[index if self.is_stacked else group[0]]
         if len(group) > 1:
-            stacked = (
-                dict(module.named_parameters())
-                if self.is_stacked
-                else stack_parameters([self.components[position] for position in group])
-            )
-            return stacked_forward(module, stacked, len(group), *call)
+            return stacked_forward(module, self._stacked(index), len(group), call)
         # Components with buffers are never stacked.
         if module.training and any(True for _ in module.buffers()):
-            return _output_and_buffers(module, call, weights[..., group[0]]).unsqueeze(0)
-        x, arguments, options = call
-        y: Tensor = module(x, *arguments, **options)
-        return y.unsqueeze(0)
+            y = _output_and_buffers(module, call, weights[..., group[0]])
+        else:
+            y = module(*call.arguments, **call.options)
+        return each_tensor(lambda each: each.unsqueeze(0), y)
 
-    def _only_what_is_used(self, call: "_Call", weights: Tensor) -> Tensor:
-        x, arguments, options = call
+    def _stacked(self, index: int) -> dict[str, Tensor]:
+        """Returns the parameters of a group of components, each ``[C, ...]``."""
+        if self.is_stacked:
+            return dict(self.components[index].named_parameters())
+        return stack_parameters([self.components[position] for position in self.groups[index]])
+
+    def _only_what_is_used(self, call: Call, weights: Tensor) -> Any:
         used = weights.reshape(-1, weights.shape[-1]).any(0).nonzero().flatten().tolist()
         if not used:
-            return torch.zeros_like(self.components[0](x, *arguments, **options))
-        outputs = [(at, self.components[at](x, *arguments, **options)) for at in used]
+            y = self.components[0](*call.arguments, **call.options)
+            return each_tensor(torch.zeros_like, y)
+        outputs = [(at, self.components[at](*call.arguments, **call.options)) for at in used]
         self.check_shapes(outputs)
-        found = [y for _, y in outputs]
-        if weights.ndim == 1:
-            return weighted_sum([weights[position] for position in used], found)
-        return mixed_by_example(weights[:, used], [torch.stack(found)])
+        return summed(weights[..., used], [y for _, y in outputs])
 
-    def check_shapes(self, outputs: list[tuple[int, Tensor]]) -> None:
+    def check_shapes(self, outputs: list[tuple[int, Any]]) -> None:
         """Raises unless the outputs of components, given by position, have equal shapes."""
-        first, reference = outputs[0]
-        for position, y in outputs:
-            if y.shape != reference.shape:
+        first, reference = outputs[0][0], shapes(outputs[0][1])
+        for position, y in outputs[1:]:
+            if shapes(y) != reference:
                 raise ValueError(
                     "Components of a layer should have equal output shapes. Found "
-                    f"{list(reference.shape)} from component {first} ({self.names[first]}) and "
-                    f"{list(y.shape)} from component {position} ({self.names[position]})."
+                    f"{reference} from component {first} ({self.names[first]}) and "
+                    f"{shapes(y)} from component {position} ({self.names[position]})."
                 )
 
     def stack_(self) -> None:
@@ -201,32 +223,16 @@ class ModularLayer(nn.Module):
         return f"n_components={self.allocation.n_components}"
 
 
-_Call = tuple[Any, tuple[Any, ...], dict[str, Any]]  # of a component: input, arguments, options
-
-
-def weighted_sum(weights: Sequence[Tensor], outputs: Sequence[Tensor]) -> Tensor:
-    """Returns the sum of outputs, each times its weight."""
-    return torch.stack([w * y for w, y in zip(weights, outputs, strict=True)]).sum(0)
-
-
-def mixed_by_example(weights: Tensor, outputs: Sequence[Tensor]) -> Tensor:
-    """Returns the sum of outputs ``[G, B, ...]``, with weights ``[B, C]`` of each example's own."""
-    together = outputs[0] if len(outputs) == 1 else torch.cat(list(outputs))  # [C, B, ...]
-    columns = weights.to(together.dtype).movedim(-1, 0)
-    return (columns.view(*columns.shape, *[1] * (together.ndim - 2)) * together).sum(0)
-
-
-def _output_and_buffers(module: nn.Module, call: _Call, weight: Tensor) -> Tensor:
+def _output_and_buffers(module: nn.Module, call: Call, weight: Tensor) -> Any:
     """Returns a module's output; its buffers change where it has a weight.
 
     The pass has copies of them: autograd keeps some for the backward pass, and they may not change
     before that.
     """
-    x, arguments, options = call
     buffers = dict(module.named_buffers())
     copies = {name: buffer.clone() for name, buffer in buffers.items()}
     # It leaves in `copies` what they became. Which of them are constants cannot be told in `vmap`.
-    y: Tensor = functional_call(module, copies, (x, *arguments), options)
+    y = functional_call(module, copies, call.arguments, call.options)
     is_unused = weight == 0 if weight.ndim == 0 else (weight == 0).all()
     with torch.no_grad():
         for name, buffer in buffers.items():
@@ -235,6 +241,16 @@ def _output_and_buffers(module: nn.Module, call: _Call, weight: Tensor) -> Tenso
             except RuntimeError:  # a joint step: one buffer for the weights of all tasks
                 buffer.copy_(copies[name])
     return y
+
+
+def _in_backward_pass() -> str:
+    """Returns what is likely wrong where a layer is called in a backward pass."""
+    if torch._C._current_graph_task_id() == -1:
+        return ""
+    return (
+        " Activation checkpointing calls the layer again in the backward pass: give it "
+        "`partial(contextvars.copy_context().run, block)` in place of `block`."
+    )
 
 
 def _tensors(values: Any) -> list[Tensor]:

@@ -1,16 +1,23 @@
 """Named parts of a model made modular."""
 
+import re
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from .._checks import check_whole, described, nearest
+from .._checks import check_at_least, check_choice, check_whole, described, nearest
 from ..allocation import Allocation, GumbelMatrix
 from ._layer import ModularLayer
-from ._network import Heads, MultiTaskModel
+from ._low_rank import AdaptedPart, update_of, why_no_update
+from ._network import Features, Heads, MultiTaskModel
 
 Allocate = Callable[[int, int], Allocation]  # from numbers of tasks and of components
+
+COMPONENTS = ("copy", "low_rank", "new")
 
 
 def modularize(
@@ -21,11 +28,26 @@ def modularize(
     heads: Heads = None,
     allocation: Allocate = GumbelMatrix,
     dropout: float = 0.0,
+    component: str = "copy",
+    rank: int = 8,
+    freeze: bool | None = None,
+    features: Features | None = None,
 ) -> MultiTaskModel:
     """Returns a network in which named parts of a model are modular layers; the model stays.
 
-    The components of a part are copies of it, and start from its weights. What a learnt allocation
-    draws tells them apart; one without draws should start with weights that differ.
+    What the components of a part are, ``component`` says:
+
+    - ``"copy"``: copies of it, which start from its weights. What a learnt allocation draws tells
+      them apart; one without draws should start with weights that differ.
+    - ``"low_rank"``: low-rank updates of it (LoRA). The part stays, frozen, and is evaluated once:
+      ``part(x) + sum over c of w_c * B_c(A_c(x))``, with the weights ``w`` of the allocation, which
+      say how much of each update a task uses and never how much of the part. ``B`` starts at zero,
+      so the network starts as the model. For linear layers, convolutions and embeddings.
+    - ``"new"``: copies with new weights, as ``reset_parameters`` of their modules draws them.
+
+    A part that stands at several places of the model becomes one layer at all of them. Weights
+    tied inside a part are tied in each copy; those tied to something outside the part are not, and
+    a warning says so.
 
     >>> from torch import nn, randn
     >>> from allotment import modularize
@@ -36,12 +58,95 @@ def modularize(
 
     Args:
         model: Any module. What it returns enters the heads.
-        parts: How many components each part gets, by the part's name in ``model.named_modules()``.
+        parts: How many components each part gets, by the part's name in ``model.named_modules()``,
+            or by a pattern: ``*`` is any name between two dots, ``**`` any number of names, as in
+            ``{"encoder.layer.*.attention.self.query": 4}``.
         tasks: The tasks' names, where the heads do not give them.
         heads: A module for each task, by name, or as a list; None where the model's output is it.
         allocation: From the numbers of tasks and components to a layer's allocation.
         dropout: Probability with which a feature is left out before the head, in training.
+        component: What the components of a part are, see above.
+        rank: The rank of low-rank updates.
+        freeze: Whether the model is frozen outside of the components, so that they, the allocation
+            and the heads learn alone. None: with low-rank updates.
+        features: From what the model returns to what enters the heads, such as
+            ``lambda output: output.last_hidden_state[:, 0]``, where that is not the same.
     """
+    n_tasks = _n_tasks(model, tasks, heads)
+    check_choice("component", component, COMPONENTS)
+    check_whole("rank", rank)
+    check_at_least("rank", rank, 1)
+    body = _copied(model)
+    counts = _named(parts, body)
+    _check_apart(counts, body)
+    layers: dict[nn.Module, nn.Module] = {}
+    for name, n in counts.items():
+        part = body.get_submodule(name)
+        if part not in layers:
+            make = _adapted if component == "low_rank" else _copies
+            allocated = allocation(n_tasks, n)
+            layers[part] = make(body, name, allocated, component, rank)
+    if component == "low_rank" if freeze is None else freeze:
+        body.requires_grad_(False)
+    for name, module in list(body.named_modules(remove_duplicate=False)):
+        if module in layers:
+            path, _, leaf = name.rpartition(".")
+            body.get_submodule(path)._modules[leaf] = layers[module]
+    _leave_fast_paths(body)
+    return MultiTaskModel(body, heads, dropout=dropout, task_names=tasks, features=features)
+
+
+def _copies(
+    body: nn.Module, name: str, allocation: Allocation, component: str, rank: int
+) -> nn.Module:
+    """Returns a modular layer whose components are copies of a part."""
+    part, n = body.get_submodule(name), allocation.n_components
+    _warn_of_ties(body, name)
+    copies = [deepcopy(part) for _ in range(n)]
+    if component == "copy":
+        _warn_of_equal_copies(part, name, allocation)
+    else:
+        for copy in copies:
+            _draw_anew(copy, name)
+    return ModularLayer(copies, allocation, names=_labels(name, n), kinds=[name] * n)
+
+
+def _adapted(
+    body: nn.Module, name: str, allocation: Allocation, component: str, rank: int
+) -> nn.Module:
+    """Returns a part, frozen, with low-rank updates beside it."""
+    part, n = body.get_submodule(name), allocation.n_components
+    reason = why_no_update(part)
+    if reason:
+        inside = [f"{name}.{path}" for path, m in part.named_modules() if not why_no_update(m)]
+        raise ValueError(
+            "`parts` should name linear layers, convolutions or embeddings, such as have low-rank "
+            f"updates. Found {name!r}, which {reason}"
+            + (f"; inside it are {inside}." if inside else ".")
+        )
+    updates = [update_of(part, rank) for _ in range(n)]
+    layer = ModularLayer(updates, allocation, names=_labels(name, n), kinds=[name] * n)
+    return AdaptedPart(part.requires_grad_(False), layer)
+
+
+def _leave_fast_paths(body: nn.Module) -> None:
+    """Lets torch's own transformers call their parts in evaluation, where one is modular.
+
+    They would otherwise hand the weights of their parts to one kernel and call none of them.
+    """
+    for module in body.modules():
+        if any(isinstance(part, ModularLayer) for part in module.modules()):
+            if isinstance(module, nn.TransformerEncoderLayer):
+                module.activation_relu_or_gelu = 0  # as with an activation the kernel has not
+            elif isinstance(module, nn.TransformerEncoder):
+                module.use_nested_tensor = False
+
+
+def _labels(name: str, n: int) -> list[str]:
+    return [f"{name} {chr(ord('A') + position)}" for position in range(n)]
+
+
+def _n_tasks(model: object, tasks: Sequence[str] | None, heads: Heads) -> int:
     if not isinstance(model, nn.Module):
         raise TypeError(f"`model` should be a module. Found {described(model)}.")
     sized = tasks if heads is None else heads
@@ -52,34 +157,102 @@ def modularize(
             "`heads` should be a dict or a list with a module for each task. "
             f"Found {described(sized)}."
         )
-    _check_apart(parts)
-    body = deepcopy(model)
-    _check_known(parts, [name for name, _ in body.named_modules() if name])
-    for name, n in parts.items():
-        layer = ModularLayer(
-            [deepcopy(body.get_submodule(name)) for _ in range(n)],
-            allocation(len(sized), n),
-            names=[f"{name} {chr(ord('A') + position)}" for position in range(n)],
-            kinds=[name] * n,
-        )
-        body.set_submodule(name, layer)
-    return MultiTaskModel(body, heads, dropout=dropout, task_names=tasks)
+    return len(sized)
 
 
-def _check_known(parts: Mapping[str, int], known: Sequence[str]) -> None:
-    for name, n in parts.items():
-        if name not in known:
+def _copied(model: nn.Module) -> nn.Module:
+    try:
+        return deepcopy(model)
+    except RuntimeError as error:  # torch copies no tensor that was computed with gradients
+        for name, module in model.named_modules():
+            if any(isinstance(v, Tensor) and not v.is_leaf for v in vars(module).values()):
+                raise ValueError(
+                    "`model` should be a module that can be copied. Found a tensor that was "
+                    f"computed in {name!r} ({type(module).__name__}), as the older "
+                    "`torch.nn.utils.weight_norm` has it; that of "
+                    "`torch.nn.utils.parametrizations` would do."
+                ) from error
+        raise
+
+
+def _draw_anew(copy: nn.Module, name: str) -> None:
+    for path, module in copy.named_modules():
+        own: dict[str, Any] = {**module._parameters}
+        if not any(parameter is not None for parameter in own.values()):
+            continue
+        reset = getattr(module, "reset_parameters", getattr(module, "_reset_parameters", None))
+        if reset is None:
+            place = f"{name}.{path}" if path else name
+            raise ValueError(
+                "Parts should have a `reset_parameters` where they have parameters, to start "
+                f"anew. Found {place!r} ({type(module).__name__}), which has none."
+            )
+        reset()
+    copy.requires_grad_(True)
+
+
+def _named(parts: Mapping[str, int], body: nn.Module) -> dict[str, int]:
+    """Returns the number of components of each part, patterns replaced by what they name."""
+    known = [name for name, _ in body.named_modules(remove_duplicate=False) if name]
+    found: dict[str, int] = {}
+    for given, n in parts.items():
+        check_whole(f"parts[{given!r}]", n)
+        names = [name for name in known if re.fullmatch(_as_expression(given), name)]
+        if not names:
             raise ValueError(
                 "`parts` should name modules inside the model. "
-                f"Found {name!r}, which is not among {known}." + nearest(name, known)
+                f"Found {given!r}, which is not among {known}." + nearest(given, known)
             )
-        check_whole(f"parts[{name!r}]", n)
+        for name in names:
+            if found.setdefault(name, n) != n:
+                raise ValueError(
+                    "`parts` should give each module one number of components. "
+                    f"Found {found[name]} and {n} for {name!r}."
+                )
+    return found
 
 
-def _check_apart(parts: Mapping[str, int]) -> None:
-    for inner in parts:
-        for outer in parts:
-            if inner.startswith(f"{outer}."):
+def _as_expression(pattern: str) -> str:
+    escaped = re.escape(pattern)
+    return escaped.replace(r"\*\*", ".*").replace(r"\*", r"[^.]*")
+
+
+def _check_apart(parts: Mapping[str, int], body: nn.Module) -> None:
+    modules = {name: body.get_submodule(name) for name in parts}
+    for outer, module in modules.items():
+        inside = set(module.modules()) - {module}
+        for inner, other in modules.items():
+            if other in inside:
                 raise ValueError(
                     f"`parts` should lie outside of each other. Found {inner!r} inside {outer!r}."
                 )
+
+
+def _warn_of_ties(body: nn.Module, name: str) -> None:
+    part = body.get_submodule(name)
+    inside = {id(parameter): leaf for leaf, parameter in part.named_parameters()}
+    within = set(part.modules())
+    for path, module in body.named_modules():
+        for leaf, parameter in module.named_parameters(recurse=False):
+            if id(parameter) in inside and module not in within:
+                warnings.warn(
+                    f"The copies of {name!r} have weights of their own. In the model "
+                    f"`{inside[id(parameter)]}` of it is tied to `{path}.{leaf}`.",
+                    stacklevel=4,
+                )
+                return
+
+
+@torch.no_grad()
+def _warn_of_equal_copies(part: nn.Module, name: str, allocation: Allocation) -> None:
+    """Warns where nothing tells copies apart: all gradients of two of them would be the same."""
+    drops = any(isinstance(m, nn.modules.dropout._DropoutNd) and m.p > 0 for m in part.modules())
+    if allocation.n_noise or allocation.sees_examples or drops:
+        return
+    columns = {tuple(column) for column in allocation.matrix().T.tolist()}
+    if len(columns) < allocation.n_components and any(True for _ in part.parameters()):
+        warnings.warn(
+            f"Copies of {name!r} stay equal where the same tasks use them alike, since "
+            f"{type(allocation).__name__} draws nothing. `component='new'` tells them apart.",
+            stacklevel=4,
+        )

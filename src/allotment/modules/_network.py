@@ -2,7 +2,7 @@
 
 import operator
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
 from typing import Any
 
@@ -11,30 +11,35 @@ from torch import Tensor, nn
 
 from .._checks import check_number, described, is_list_of
 from ._context import Noise, Pass, opened
-from ._heads import HeadTable
+from ._heads import HeadList, HeadTable
+from ._inputs import call_with
 from ._layer import ModularLayer
+from ._per_task import PerTask
 
 Heads = Mapping[str, nn.Module] | Sequence[nn.Module] | nn.ModuleDict | None
+Features = Callable[[Any], Any]  # from what a model returns to what enters the heads
 
 
 class TaskNetwork(nn.Module, ABC):
     """A network with modular layers at any depth, and a head for each task.
 
-    ``network(x, task)`` takes the task's index or its name. `fit`, `extract` and all else in the
-    library take any network of this class.
+    ``network(x, task)`` takes the task's index or its name. A dict ``x`` is given on as arguments
+    by name, and a tuple as several, where the model takes them:
+    ``network({"input_ids": ids, "attention_mask": mask}, "a")``.
+    `fit`, `extract` and all else in the library take any network of this class.
 
     Attributes:
         n_tasks: Number of tasks.
         task_names: One for each task.
         has_names: Whether the names were given; else they are numbers.
-        heads: A module for each task, or None where the features are the outputs.
+        heads: A module for each task, by name or index; None where the features are the outputs.
         dropout: Probability with which a feature is left out before the head, in training.
     """
 
     n_tasks: int
     task_names: list[str]
     has_names: bool
-    heads: nn.ModuleList | HeadTable | None
+    heads: HeadList | HeadTable | None
     dropout: float
 
     def _add_heads(self, heads: Heads, task_names: Sequence[str] | None, dropout: float) -> None:
@@ -52,7 +57,7 @@ class TaskNetwork(nn.Module, ABC):
             )
         self.n_tasks = self._checked_n_tasks(modules)
         self._set_names(list(heads) if isinstance(heads, Mapping) else None, task_names)
-        self.heads = nn.ModuleList(modules) if modules else None
+        self.heads = HeadList(modules, self.task_names) if modules else None
         self.dropout = dropout
         self.number_layers()
 
@@ -86,6 +91,9 @@ class TaskNetwork(nn.Module, ABC):
             raise ValueError(
                 f"`task_names` should be {self.n_tasks} different names. Found {self.task_names}."
             )
+        for module in self.modules():
+            if isinstance(module, PerTask):
+                module.put_in_order(self.task_names, are_given=self.has_names)
 
     @abstractmethod
     def compute(self, x: Any, running: Pass, *arguments: Any, **options: Any) -> Tensor:
@@ -111,13 +119,19 @@ class TaskNetwork(nn.Module, ABC):
         if self.heads is None:
             return seen
         task = running.task
+        if not isinstance(seen, Tensor) and _takes_tensor(self.heads, task):
+            raise TypeError(
+                "A network should give its linear heads one tensor; `features` says which, such "
+                "as `features=lambda output: output.last_hidden_state[:, 0]`. "
+                f"Found {described(seen)}."
+            )
         y: Tensor = (
-            self.heads(seen, task) if isinstance(self.heads, HeadTable) else self.heads[task](seen)  # type: ignore[index]
+            self.heads(seen, task) if isinstance(self.heads, HeadTable) else self.heads[task](seen)
         )
         return y
 
     def _drop(self, x: Tensor, noise: Tensor | None) -> Tensor:
-        if not self.training or self.dropout == 0.0:
+        if not self.training or self.dropout == 0.0 or not isinstance(x, Tensor):
             return x
         keep = (torch.rand_like(x) if noise is None else noise) >= self.dropout
         return x * keep / (1.0 - self.dropout)
@@ -211,7 +225,7 @@ class MultiTaskNetwork(TaskNetwork):
 
     def compute(self, x: Any, running: Pass, *arguments: Any, **options: Any) -> Tensor:
         with opened(running):
-            x = self.stem(x)
+            x = x if isinstance(self.stem, nn.Identity) else call_with(self.stem, x)
             for layer in self.layers:
                 is_modular = isinstance(layer, ModularLayer)
                 x = layer(x, *arguments, **options) if is_modular else layer(x)
@@ -232,6 +246,7 @@ class MultiTaskModel(TaskNetwork):
             None where the model has its own.
         dropout: Probability with which a feature is left out before the head, in training.
         task_names: The tasks' names, where the heads do not give them.
+        features: From what the body returns to what enters the heads, where that is not the same.
     """
 
     def __init__(
@@ -241,11 +256,15 @@ class MultiTaskModel(TaskNetwork):
         *,
         dropout: float = 0.0,
         task_names: Sequence[str] | None = None,
+        features: Features | None = None,
     ) -> None:
         super().__init__()
         if not isinstance(body, nn.Module):
             raise TypeError(f"`body` should be a module. Found {described(body)}.")
+        if features is not None and not callable(features):
+            raise TypeError(f"`features` should be a function. Found {described(features)}.")
         self.body = body
+        self.features = features
         self._tells_task = "task" in signature(body.forward).parameters
         self._add_heads(heads, task_names, dropout)
 
@@ -253,12 +272,18 @@ class MultiTaskModel(TaskNetwork):
         if self._tells_task:
             options["task"] = running.task
         with opened(running):
-            features = self.body(x, *arguments, **options)
+            features = call_with(self.body, x, *arguments, **options)
+            if self.features is not None:
+                features = self.features(features)
         return self._outputs(features, running)
 
     @property
     def accepted_dtypes(self) -> tuple[torch.dtype, ...]:
         return getattr(self.body, "accepted_dtypes", ())
+
+
+def _takes_tensor(heads: HeadList | HeadTable, task: int | Tensor) -> bool:
+    return isinstance(heads, HeadTable) or isinstance(heads[int(task)], nn.Linear)
 
 
 def as_network(model: nn.Module, task_names: Sequence[str] | None = None) -> TaskNetwork:
@@ -276,5 +301,8 @@ def as_network(model: nn.Module, task_names: Sequence[str] | None = None) -> Tas
 
 
 def task_embeddings(network: nn.Module) -> Tensor:
-    """Returns who uses what, a row for each task (paper, Section III-E), ``[T, C]``."""
+    """Returns who uses what, a row for each task (paper, Section III-E), ``[T, C]``.
+
+    The modular layers of a network stand side by side.
+    """
     return as_network(network).matrix()

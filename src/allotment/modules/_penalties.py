@@ -33,6 +33,16 @@ def budget_penalty(
     tensor(0.6000)
     >>> budget_penalty(torch.tensor([0.3, 0.1]), 0.5)
     tensor(0.)
+    >>> budget_penalty(torch.tensor([0.9, 0.1]), 0.5, costs=torch.tensor([3.0, 1.0]))
+    tensor(0.2000)
+
+    Args:
+        probabilities: Of gates to be open, ``[C]`` of a task or ``[T, C]``.
+        budget: The largest share that costs nothing, in (0, 1].
+        weight: What a share of 1 above the budget would cost.
+        costs: What each component costs, ``[C]``, such as its floating-point operations or its
+            parameters. The share is then that of the costs in place of the number of gates: here
+            the first gate counts three times as much. None counts every gate once.
     """
     if not isinstance(budget, Tensor):
         check_fraction("budget", budget)
@@ -60,7 +70,7 @@ def entropy_penalty(
 def connection_penalty(
     probabilities: Tensor, *, weight: float | Tensor = 1.0, costs: Tensor | None = None
 ) -> Tensor:
-    """Charges for every open gate: ``weight`` times the expected share."""
+    """Charges for every open gate: ``weight`` times the expected share, by ``costs`` if given."""
     return weight * expected_share(probabilities, costs)
 
 

@@ -8,21 +8,40 @@ parameters stacked, by name.
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakSet
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.utils import _pytree as pytree
 
 from .._checks import first_line
+from ._mixing import by_tensor, each_tensor
 
 # Modules that treat every number alike, so that a further leading dimension changes nothing.
 _ELEMENTWISE = (nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid)
 
 Stacked = Mapping[str, Tensor]
-_Call = tuple[Any, tuple[Any, ...], dict[str, Any]]  # input, further arguments, and by name
+
+
+class Call(NamedTuple):
+    """What a component is called with."""
+
+    arguments: tuple[Any, ...]
+    options: dict[str, Any] = {}  # by name  # noqa: RUF012  (never changed)
+
+    @property
+    def first(self) -> Any:
+        """The input: the first argument, or where all have names, the first of those."""
+        return self.arguments[0] if self.arguments else next(iter(self.options.values()), None)
+
+    @property
+    def is_one_input(self) -> bool:
+        """Whether there is one input and nothing else."""
+        return len(self.arguments) == 1 and not self.options
+
 
 # Modules that `vmap` was seen to fail with, such as those that look at values to decide what to do.
 _unmappable: WeakSet[nn.Module] = WeakSet()
@@ -39,25 +58,18 @@ def stack_parameters(modules: Sequence[nn.Module]) -> dict[str, Tensor]:
     return {name: torch.stack([column[name] for column in columns]) for name in columns[0]}
 
 
-def stacked_forward(
-    module: nn.Module,
-    stacked: Stacked,
-    n_stacked: int,
-    x: Any,
-    arguments: Sequence[Any] = (),
-    options: Mapping[str, Any] | None = None,
-) -> Tensor:
-    """Returns what ``C`` modules of the architecture of ``module`` make of ``x``, ``[C, B, ...]``.
+def stacked_forward(module: nn.Module, stacked: Stacked, n_stacked: int, call: Call) -> Any:
+    """Returns what ``C`` modules of the architecture of ``module`` make of a call, ``[C, B, ...]``.
 
-    ``arguments`` and ``options`` are further ones of a call, which all of them are given.
+    Of a tuple or a dict each tensor has the components in front.
     """
-    way = None if arguments or options else _way(module, x, False)
+    x = call.first
+    way = _way(module, x, False) if call.is_one_input else None
     if way is None:
-        call = (x, tuple(arguments), dict(options or {}))
         y, is_stacked = _mapped(module, stacked, call, False, n_stacked), bool(stacked)
     else:
         y, is_stacked = way(module, stacked, x, False, n_stacked)
-    return y if is_stacked else y.expand(n_stacked, *y.shape)
+    return y if is_stacked else each_tensor(lambda y: y.expand(n_stacked, *y.shape), y)
 
 
 # From a module, its stacked parameters, an input, whether that is stacked, and how many there are,
@@ -105,7 +117,7 @@ def _sequence(
         if way is not None:
             x, is_stacked = way(child, own, x, is_stacked, n)
         else:
-            x = _mapped(child, own, (x, (), {}), is_stacked, n)
+            x = _mapped(child, own, Call((x,)), is_stacked, n)
             is_stacked = is_stacked or bool(own)
     return x, is_stacked
 
@@ -181,20 +193,13 @@ def split_components(y: Tensor, weight: Tensor) -> Tensor:
 
 
 def _mapped(
-    module: nn.Module, stacked: Stacked, call: _Call, is_stacked: bool, n_stacked: int
-) -> Tensor:
-    x, arguments, options = call
+    module: nn.Module, stacked: Stacked, call: Call, is_stacked: bool, n_stacked: int
+) -> Any:
     if not stacked and not is_stacked:
-        out: Tensor = module(x, *arguments, **options)
-        return out
+        return module(*call.arguments, **call.options)
     if module not in _unmappable:
         try:
-            of_x = 0 if is_stacked else None
-            in_dims = (None, 0 if stacked else None, (of_x, *[None] * len(arguments)), None)
-            mapped: Tensor = vmap(functional_call, in_dims=in_dims, randomness="different")(
-                module, dict(stacked), (x, *arguments), options
-            )
-            return mapped
+            return _by_vmap(module, stacked, call, is_stacked)
         except Exception as error:  # it may fail one by one as well, and then that is told
             y = _one_by_one(module, stacked, call, is_stacked, n_stacked)
             _unmappable.add(module)
@@ -207,13 +212,34 @@ def _mapped(
     return _one_by_one(module, stacked, call, is_stacked, n_stacked)
 
 
+def _by_vmap(module: nn.Module, stacked: Stacked, call: Call, is_stacked: bool) -> Any:
+    whole: list[Any] = []  # an output as it is, since `vmap` takes nothing but tensors
+
+    def tensors(parameters: dict[str, Tensor], arguments: tuple[Any, ...], options: Any) -> Any:
+        y = functional_call(module, parameters, arguments, options)
+        if isinstance(y, Tensor):
+            return y
+        whole.append(y)
+        return [leaf for leaf in pytree.tree_leaves(y) if isinstance(leaf, Tensor)]
+
+    own = [0 if is_stacked else None, *[None] * (len(call.arguments) - 1)]
+    in_dims = (0 if stacked else None, tuple(own[: len(call.arguments)]), None)
+    found = vmap(tensors, in_dims=in_dims, randomness="different")(
+        dict(stacked), call.arguments, call.options
+    )
+    if not whole:
+        return found
+    parts = iter(found)
+    return each_tensor(lambda _: next(parts), whole[0])
+
+
 def _one_by_one(
-    module: nn.Module, stacked: Stacked, call: _Call, is_stacked: bool, n_stacked: int
-) -> Tensor:
-    x, arguments, options = call
+    module: nn.Module, stacked: Stacked, call: Call, is_stacked: bool, n_stacked: int
+) -> Any:
     outputs = []
     for position in range(n_stacked):
         parameters = {name: value[position] for name, value in stacked.items()}
-        own = x[position] if is_stacked else x
-        outputs.append(functional_call(module, parameters, (own, *arguments), options))
-    return torch.stack(outputs)
+        first = [call.first[position]] if is_stacked else call.arguments[:1]
+        given = (*first, *call.arguments[1:])
+        outputs.append(functional_call(module, parameters, given, call.options))
+    return by_tensor(lambda parts: torch.stack(list(parts)), outputs)

@@ -27,6 +27,8 @@ class FitResult:
         task_names: One for each task.
         component_names: One for each component.
         layer_sizes: Components in each modular layer.
+        are_updates: Whether each of these layers adds to a part that every task has, so that a task
+            need not use any of its components.
     """
 
     embeddings: Floats
@@ -40,13 +42,18 @@ class FitResult:
     task_names: tuple[str, ...]
     component_names: tuple[str, ...]
     layer_sizes: tuple[int, ...]
+    are_updates: tuple[bool, ...]
 
     def dead(self) -> dict[str, list[int]]:
-        """Returns, by task, the modular layers of which it uses nothing."""
+        """Returns, by task, the modular layers that give zeros for it: it uses nothing of them."""
         ends = np.cumsum(self.layer_sizes)[:-1]
         layers = np.split(np.nan_to_num(self.embeddings, nan=1.0), ends, axis=1)
         found = {
-            name: [n for n, layer in enumerate(layers) if not layer[task].any()]
+            name: [
+                n
+                for n, layer in enumerate(layers)
+                if not self.are_updates[n] and not layer[task].any()
+            ]
             for task, name in enumerate(self.task_names)
         }
         return {name: numbers for name, numbers in found.items() if numbers}
@@ -93,8 +100,7 @@ class FitResult:
 
     def _columns(self) -> list[tuple[str, Floats]]:
         """Returns the numbers of each task, with their headings."""
-        nothing = np.full(len(self.task_names), np.nan)
-        found = [("training loss", self.history[-1].losses if self.history else nothing)]
+        found = [("training loss", self._training_losses())]
         for name, seen in (("validation", self.validation), ("test", self.test)):
             if seen is None:
                 continue
@@ -103,6 +109,13 @@ class FitResult:
                 found.append((f"{name} accuracy", seen.accuracies))
             found += [(f"{name} {metric}", values) for metric, values in seen.metrics.items()]
         return found
+
+    def _training_losses(self) -> Floats:
+        """Returns each task's last loss; one that is drawn seldom has none in some entries."""
+        losses = np.full(len(self.task_names), np.nan)
+        for entry in self.history:
+            losses = np.where(np.isnan(entry.losses), losses, entry.losses)
+        return losses
 
     def _uses(self, task: int) -> str:
         """Returns which components a task uses, layer by layer: ``#`` is one, ``.`` is none."""

@@ -1,0 +1,80 @@
+"""A module for each task, at any place of a network."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from torch import nn
+
+from .._checks import described
+from ._context import current_pass
+
+
+class PerTask(nn.Module):
+    """Has a module of its own for each task, such as an encoder where inputs differ.
+
+    It may stand at any place of a network, as the stem of `MultiTaskNetwork` or inside a model.
+    Tasks may have one module in common. Beside it, networks know the task as a Python number, so
+    several runs train one by one.
+
+    >>> import torch
+    >>> from allotment import GumbelMatrix, ModularLayer, MultiTaskNetwork, PerTask
+    >>> stem = PerTask({"words": nn.EmbeddingBag(100, 4), "numbers": nn.Linear(3, 4)})
+    >>> layer = ModularLayer([nn.Linear(4, 2), nn.Linear(4, 2)], GumbelMatrix(2, 2))
+    >>> network = MultiTaskNetwork(stem, [layer], task_names=["words", "numbers"])
+    >>> network(torch.tensor([[5, 17]]), "words").shape, network(torch.ones(6, 3), "numbers").shape
+    (torch.Size([1, 2]), torch.Size([6, 2]))
+
+    Args:
+        modules: A module for each task, by the task's name.
+    """
+
+    needs_task_number = True  # as a Python number, and not as a tensor
+
+    def __init__(self, modules: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        is_mapping = isinstance(modules, Mapping | nn.ModuleDict) and len(modules) > 0
+        if not is_mapping or not all(isinstance(module, nn.Module) for module in modules.values()):
+            raise TypeError(
+                "`modules` should be a dict with a module for each task. "
+                f"Found {described(modules)}."
+            )
+        self.names = list(map(str, modules))
+        self.by_task = nn.ModuleList(modules.values())  # names may have dots, which keys may not
+        self._order = list(range(len(self.names)))  # from a task's index to its place
+
+    def put_in_order(self, task_names: Sequence[str], *, are_given: bool) -> None:
+        """Takes the order of a network's tasks; names that are not given are numbers."""
+        if set(self.names) == set(task_names):
+            self._order = [self.names.index(name) for name in task_names]
+        elif are_given or len(self.names) != len(task_names):
+            raise ValueError(
+                "`PerTask` should have a module for each of the network's tasks. "
+                f"Found {self.names} for {list(task_names)}."
+            )
+
+    def module_of(self, task: int) -> nn.Module:
+        """Returns the module of a task, by its index."""
+        return self.by_task[self._order[task]]
+
+    def __getitem__(self, name: str) -> nn.Module:
+        if name not in self.names:
+            raise KeyError(f"The name should be one of {self.names}. Found {name!r}.")
+        return self.by_task[self.names.index(name)]
+
+    @property
+    def passes_to(self) -> nn.Module:
+        """The module of the current task."""
+        running = current_pass()
+        if running is None:
+            raise ValueError(
+                "`PerTask` should be called by a network, or within `for_task(task)`. "
+                "Found no task."
+            )
+        return self.module_of(int(running.task))
+
+    def forward(self, *arguments: Any, **options: Any) -> Any:
+        """Returns what the module of the current task makes of the arguments."""
+        return self.passes_to(*arguments, **options)
+
+    def extra_repr(self) -> str:
+        return f"tasks={self.names}"
