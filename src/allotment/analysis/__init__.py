@@ -21,6 +21,7 @@ False
 from ._by_task import accuracy_by_family as accuracy_by_family
 from ._by_task import accuracy_by_group as accuracy_by_group
 from ._by_task import accuracy_by_task as accuracy_by_task
+from ._by_task import loss_by_task as loss_by_task
 from ._clusters import Clustering as Clustering
 from ._clusters import cluster as cluster
 from ._clusters import cut as cut
@@ -32,6 +33,7 @@ from ._curves import error_curves as error_curves
 from ._curves import late_change as late_change
 from ._curves import loss_band as loss_band
 from ._curves import smooth as smooth
+from ._curves import validation_loss_curves as validation_loss_curves
 from ._difference import PairedDifference as PairedDifference
 from ._difference import paired_difference as paired_difference
 from ._embeddings import MDS as MDS

@@ -20,6 +20,20 @@ def accuracy_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     return accuracy_by_group(finished, {name: [name] for name in names})
 
 
+def loss_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
+    """Returns the test loss of each task by name, over the runs that reached their end.
+
+    Empty where no run was tested.
+    """
+    finished = [record for record in records if record.finished and record.outcome.test is not None]
+    if not finished:
+        return {}
+    check_one_suite(finished)
+    losses = np.stack([r.outcome.test.losses for r in finished if r.outcome.test is not None])
+    names = finished[0].header.task_names
+    return {name: estimate(column) for name, column in zip(names, losses.T, strict=True)}
+
+
 def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     """Returns the mean test accuracy over the tasks of each family, over runs.
 

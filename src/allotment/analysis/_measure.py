@@ -37,12 +37,15 @@ class Summary:
 def measure(record: RunRecord) -> float:
     """Returns what the experiment reports of a run; NaN where the run failed.
 
-    That is the loss at the end, or the mean over tasks of the test accuracy, 0 to 1.
+    That is the training loss at the end, or the mean over tasks of the test loss or of the test
+    accuracy, 0 to 1.
     """
     if not record.finished:
         return math.nan
     if record.header.measure == "loss":
         return record.outcome.final_loss
+    if record.header.measure == "test_loss":
+        return math.nan if record.outcome.test is None else float(record.outcome.test.losses.mean())
     return _accuracy(record.outcome.test)
 
 
