@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -19,6 +20,8 @@ from ..records import (
     reopen_runs,
     rounds_of,
     run_folder,
+    write_copy,
+    write_declaration,
     write_options,
 )
 from ..training import Progress, TrainingState, train
@@ -61,6 +64,10 @@ def run_sweep(
         check_new(folders)
     if sweep.options:
         write_options(sweep.out, sweep.options)
+    if sweep.file is not None:
+        write_copy(sweep.out, sweep.file.content)
+        spec = sweep.experiment.report_spec(measure=groups[0].headers[0].measure)
+        write_declaration(sweep.out, spec.experiment, spec.to_record())
     left = _left(groups, sweep, say)
     with determinism(sweep.deterministic):
         for group in left:
@@ -156,12 +163,14 @@ def _record(group: RunGroup, sweep: Sweep, listeners: _Listeners) -> None:
 def _writers(
     group: RunGroup, sweep: Sweep, state: TrainingState | None, say: Callable[[str], None]
 ) -> list[RunWriter]:
-    device, deterministic = device_name(sweep.device), sweep.deterministic
+    where: dict[str, Any] = {
+        "device": device_name(sweep.device),
+        "deterministic": sweep.deterministic,
+        "source": str(sweep.file) if sweep.file else "",
+    }
     if not sweep.resume:
-        return open_runs(sweep.out, group.headers, device=device, deterministic=deterministic)
-    writers = reopen_runs(
-        sweep.out, group.headers, state, device=device, deterministic=deterministic
-    )
+        return open_runs(sweep.out, group.headers, **where)
+    writers = reopen_runs(sweep.out, group.headers, state, **where)
     if state is not None:
         say(f"Resuming after round {state.round}.")
         changes = read_environment(writers[-1].folder).last_changes()  # the last to be closed

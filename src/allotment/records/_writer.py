@@ -129,12 +129,17 @@ class RunWriter:
 
 
 def open_runs(
-    out: Path, headers: Sequence[RunHeader], *, device: str = "cpu", deterministic: bool = False
+    out: Path,
+    headers: Sequence[RunHeader],
+    *,
+    device: str = "cpu",
+    deterministic: bool = False,
+    source: str = "",
 ) -> list[RunWriter]:
     """Returns a writer for each of the runs of one sweep; if one has to refuse, none is made."""
     folders = [run_folder(out, header) for header in headers]
     check_new(folders)
-    environment = describe_environment(device, deterministic=deterministic)
+    environment = describe_environment(device, deterministic=deterministic, source=source)
     return [
         RunWriter(folder, header, environment=environment)
         for folder, header in zip(folders, headers, strict=True)
@@ -175,9 +180,10 @@ def reopen_runs(
     *,
     device: str = "cpu",
     deterministic: bool = False,
+    source: str = "",
 ) -> list[RunWriter]:
     """Returns writers that go on after a state, or that start anew where there is none."""
-    now = describe_environment(device, deterministic=deterministic)
+    now = describe_environment(device, deterministic=deterministic, source=source)
     return [_reopened(run_folder(out, header), header, state, now) for header in headers]
 
 

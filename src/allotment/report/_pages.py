@@ -116,6 +116,7 @@ def _provenance_text(part: Section) -> str:
         return ""
     lines = [
         "Command: " + "; ".join(_command_text(*command) for command in found.commands),
+        f"File: {'; '.join(found.files)}" if found.files else "",
         f"Device: {'; '.join(found.devices)}",
         f"Runs: {found.runs}, trained for {found.time} in all",
         f"Commit: {'; '.join(found.commits)} ({'; '.join(found.versions)})",
