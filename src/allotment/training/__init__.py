@@ -22,6 +22,8 @@ from .._schema import Outcome as Outcome
 from .._schema import TrainingState as TrainingState
 from ._fit import FitResult as FitResult
 from ._fit import fit as fit
+from ._loggers import MetricsLogger as MetricsLogger
+from ._loggers import log_to as log_to
 from ._train import Progress as Progress
 from ._train import plan as plan
 from ._train import train as train
