@@ -41,7 +41,7 @@ class Doubling:
         (Pair, "Pair"),
         (Doubling(), {"kind": "Doubling", "start": None, "name": "doubling"}),
     ],
-    ids=str,
+    ids=lambda value: type(value).__name__,
 )
 def test_a_value_becomes_what_json_can_hold(value: Any, expected: Any) -> None:
     assert plain(value) == expected
