@@ -62,7 +62,7 @@ class Seen:
 
 def run(network: MultiTaskNetwork, tasks: Sequence[Task], seed: int, **flat: Any) -> Run:
     """Returns a run with settings given by their names alone."""
-    return Run(network, tasks, seed, TrainingSettings().changed(**flat))
+    return Run(network, tasks, seed, TrainingSettings().changed(**{"trace": True} | flat))
 
 
 def seen(runs: Sequence[Run], *, stop: int = 0, n_last_rounds: int = 300) -> Seen:

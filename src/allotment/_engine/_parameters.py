@@ -120,6 +120,11 @@ class FlatParameters:
                 views[name] = _as_shape(part, self._shapes[name])
         return views
 
+    def _for_a_pass(self, flat: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns parameters as a pass takes them: on a CPU, kernels with channels in front."""
+        views = self.views(flat)
+        return {k: v.contiguous() for k, v in views.items()} if self.device.type == "cpu" else views
+
     def _seen(self, learnt: Sequence[Tensor]) -> dict[str, Tensor]:
         """Returns the flat tensors as a pass sees them: weights in the precision of products."""
         seen = self._with(learnt)
@@ -129,7 +134,7 @@ class FlatParameters:
 
     def state(self, prefix: str = "", learnt: Sequence[Tensor] = ()) -> dict[str, Tensor]:
         """Returns all parameters and buffers for a pass, ``[R, ...]``, under prefixed names."""
-        both = {**self.views(self._seen(learnt)), **self.buffers}
+        both = {**self._for_a_pass(self._seen(learnt)), **self.buffers}
         return {f"{prefix}{name}": value for name, value in both.items()}
 
     def states(self, prefix: str = "", learnt: Sequence[Tensor] = ()) -> list[dict[str, Tensor]]:
@@ -141,7 +146,7 @@ class FlatParameters:
         rows = {group: _rows(tensor) for group, tensor in self._seen(learnt).items()}
         states = []
         for run in range(self.n_runs):
-            own = self.views({group: parts[run] for group, parts in rows.items()})
+            own = self._for_a_pass({group: parts[run] for group, parts in rows.items()})
             own |= {name: buffer[run] for name, buffer in self.buffers.items()}
             states.append({f"{prefix}{name}": value for name, value in own.items()})
         return states

@@ -75,7 +75,10 @@ def fit(
         task_names=tuple(task.name for task in run.tasks),
         component_names=run.network.component_names,
         layer_sizes=run.network.layer_sizes,
-        are_updates=tuple(layer.is_update for layer in run.network.modular_layers),
+        are_optional=tuple(
+            layer.is_update or layer.allocation.sees_examples
+            for layer in run.network.modular_layers
+        ),
     )
     for sentence in result.warnings():
         warnings.warn(sentence, stacklevel=2)

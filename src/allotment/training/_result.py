@@ -27,8 +27,8 @@ class FitResult:
         task_names: One for each task.
         component_names: One for each component.
         layer_sizes: Components in each modular layer.
-        are_updates: Whether each of these layers adds to a part that every task has, so that a task
-            need not use any of its components.
+        are_optional: Whether a task may use none of a layer's components: the layer adds to a part
+            that every task has, or its gates depend on the example.
     """
 
     embeddings: Floats
@@ -42,7 +42,7 @@ class FitResult:
     task_names: tuple[str, ...]
     component_names: tuple[str, ...]
     layer_sizes: tuple[int, ...]
-    are_updates: tuple[bool, ...]
+    are_optional: tuple[bool, ...]
 
     def dead(self) -> dict[str, list[int]]:
         """Returns, by task, the modular layers that give zeros for it: it uses nothing of them."""
@@ -52,7 +52,7 @@ class FitResult:
             name: [
                 n
                 for n, layer in enumerate(layers)
-                if not self.are_updates[n] and not layer[task].any()
+                if not self.are_optional[n] and not layer[task].any()
             ]
             for task, name in enumerate(self.task_names)
         }
