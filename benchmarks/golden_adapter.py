@@ -96,7 +96,8 @@ def seen_in_fit(network: TaskNetwork, tasks: Sequence[Task], seed: int, **flat: 
     def listen(progress: Progress) -> None:
         losses.append(float(progress.losses[0]))
 
-    found = fit(network, tasks, TrainingSettings().changed(**flat), seed=seed, on_progress=listen)
+    settings = TrainingSettings().changed(**{"trace": True} | flat)
+    found = fit(network, tasks, settings, seed=seed, on_progress=listen)
     numbers = {
         "losses": losses,
         "validation": _scores(found.validation).tolist(),
@@ -139,7 +140,7 @@ def of_experiment(
     experiment = EXPERIMENTS[name]
     changed = replace(
         experiment,
-        training=experiment.training.changed(**flat),
+        training=experiment.training.changed(**{"trace": True} | flat),
         tasks=lambda choice: _few(experiment.make_tasks, choice, one_in, n_held_out, coarse),
         network=partial(_for_small_images, experiment.network)
         if coarse > 1
