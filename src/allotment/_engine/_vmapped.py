@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from torch import Tensor
 from torch.func import vmap
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from .._ops import keep_for_capture
 from ._forward import Batch, Forward, noise_dims
@@ -22,5 +23,8 @@ class Vmapped:
         keep_for_capture(state.values())
         in_dims = (0, 0, 0, 0, noise_dims(batch.noise), 0)
         batched = vmap(self._forward.of_run, in_dims=in_dims, randomness="different")
-        found: tuple[Tensor, Tensor] = batched(state, *batch[:4], self._budgets)
+        # The fused kernels of attention cannot be batched: on a CPU torch would go run by run, and
+        # on a GPU their gradients fail.
+        with sdpa_kernel(SDPBackend.MATH):
+            found: tuple[Tensor, Tensor] = batched(state, *batch[:4], self._budgets)
         return found
