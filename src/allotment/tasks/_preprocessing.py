@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from ._columns import Column, chosen, columns_of
 from ._split import UNKNOWN
 
 Floats = NDArray[np.float64]
+Kind = Literal["classification", "regression"]
 
 
 class InputColumn(ABC):
@@ -231,16 +232,15 @@ def fitted_input(name: str, column: Column, *, is_category: bool, limit: int) ->
     return NumberColumn(name, mean, std, not column.is_known.all())
 
 
-def fitted_target(
-    name: str, column: Column, *, is_classification: bool, standardize: bool
-) -> TargetColumn:
+def fitted_target(name: str, column: Column, *, kind: Kind, standardize: bool) -> TargetColumn:
     """Returns how a target becomes labels or numbers, given its rows of training."""
+    check_choice("kinds", kind, get_args(Kind))
     if not column.is_known.any():
         raise ValueError(
             f"Target {name!r} should have a known value in training. "
             f"Found none in {len(column.values)} rows."
         )
-    if is_classification:
+    if kind == "classification":
         return TargetColumn(name, tuple(sorted(set(column.known()), key=_order)))
     return TargetColumn(name, None, *_mean_and_std(name, column) if standardize else (0.0, 1.0))
 

@@ -2,17 +2,18 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any, overload
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import check_choice, check_number
+from .._checks import check_number
 from .._streams import stream
 from ._columns import Column, chosen, columns_of
 from ._preprocessing import (
+    Kind,
     TablePreprocessing,
     TargetColumn,
     check_names_are_there,
@@ -23,6 +24,7 @@ from ._preprocessing import (
 from ._split import UNKNOWN, Split
 from ._task import Task
 
+Columns = dict[str, Column]
 Rows = NDArray[np.int64]
 Held = float | Sequence[int] | NDArray[Any] | Tensor | None
 
@@ -86,7 +88,7 @@ def tasks_from_table(
     groups: Any = None,
     unknown: Any = None,
     categorical: Collection[str] = (),
-    kinds: Mapping[str, Literal["classification", "regression"]] | None = None,
+    kinds: Mapping[str, Kind] | None = None,
     standardize_targets: bool = True,
     max_categories: int = 64,
 ) -> TableTasks:
@@ -128,31 +130,19 @@ def tasks_from_table(
             values that are not known.
     """
     x, y, together = _parts(inputs, targets, groups, unknown)
-    n = len(next(iter(x.values())).values)
-    for name, column in y.items():
-        if len(column.values) != n:
-            raise ValueError(
-                "`inputs` and `targets` should have equal lengths. "
-                f"Found {n} rows and {len(column.values)} of target {name!r}."
-            )
     check_names_are_there("categorical", categorical, list(x))
     check_names_are_there("kinds", list(kinds or ()), list(y))
-    labelled = {name for name, column in y.items() if _classifies(name, column, kinds or {})}
-    y = {name: _with_known_labels(c) if name in labelled else c for name, c in y.items()}
-    parts = _rows(n, validation, test, seed, together)
+    kinds = {name: _kind_of(column) for name, column in y.items()} | dict(kinds or {})
+    y = {name: _with_known_labels(column, kinds[name]) for name, column in y.items()}
+    parts = _rows(_n_rows(x), validation, test, seed, together)
     train = parts["train"]
     fitted = tuple(
         fitted_input(name, c.rows(train), is_category=name in categorical, limit=max_categories)
         for name, c in x.items()
     )
     ways = tuple(
-        fitted_target(
-            name,
-            column.rows(train),
-            is_classification=name in labelled,
-            standardize=standardize_targets,
-        )
-        for name, column in y.items()
+        fitted_target(name, c.rows(train), kind=kinds[name], standardize=standardize_targets)
+        for name, c in y.items()
     )
     preprocessing = TablePreprocessing(fitted, ways, unknown)
     encoded = preprocessing.encoded(x)
@@ -162,35 +152,50 @@ def tasks_from_table(
 
 def _parts(
     inputs: Any, targets: Any, groups: Any, unknown: Any
-) -> tuple[dict[str, Column], dict[str, Column], Column | None]:
+) -> tuple[Columns, Columns, Column | None]:
     """Returns the columns of inputs, those of targets, and the groups of rows."""
     x = columns_of(inputs, prefix="x", unknown=unknown)
-    names = [targets] if isinstance(targets, str) else targets
-    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
-        y = {name: chosen(x, name, "A target") for name in names}
-        x = {name: column for name, column in x.items() if name not in y}
-    else:
-        y = columns_of(targets, prefix="y", unknown=unknown)
-    together = None
-    if isinstance(groups, str):
-        together = chosen(x, groups, "`groups`")
-        x = {name: column for name, column in x.items() if name != groups}
-    elif groups is not None:
-        together = next(iter(columns_of({"groups": groups}, prefix="").values()))
+    y = _targets(x, targets, unknown)
+    x = {name: column for name, column in x.items() if column not in y.values()}
+    together = _groups(x, groups)
+    x = {name: column for name, column in x.items() if column is not together}
     if not x:
         raise ValueError("`inputs` should have a column that is no target. Found none.")
     return x, y, together
 
 
-def _classifies(name: str, column: Column, kinds: Mapping[str, str]) -> bool:
-    if name not in kinds:
-        return column.kind != "real"
-    check_choice("kinds", kinds[name], ["classification", "regression"])
-    return kinds[name] == "classification"
+def _targets(x: Columns, targets: Any, unknown: Any) -> Columns:
+    names = [targets] if isinstance(targets, str) else targets
+    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
+        return {name: chosen(x, name, "A target") for name in names}
+    y = columns_of(targets, prefix="y", unknown=unknown)
+    n, n_targets = _n_rows(x), _n_rows(y)
+    if n != n_targets:
+        raise ValueError(
+            "`inputs` and `targets` should have equal lengths. "
+            f"Found {n} rows and {n_targets} of target {next(iter(y))!r}."
+        )
+    return y
 
 
-def _with_known_labels(column: Column) -> Column:
+def _groups(x: Columns, groups: Any) -> Column | None:
+    if isinstance(groups, str):
+        return chosen(x, groups, "`groups`")
+    return None if groups is None else columns_of({"groups": groups}, prefix="")["groups"]
+
+
+def _n_rows(columns: Columns) -> int:
+    return len(next(iter(columns.values())).values)
+
+
+def _kind_of(column: Column) -> Kind:
+    return "regression" if column.kind == "real" else "classification"
+
+
+def _with_known_labels(column: Column, kind: Kind) -> Column:
     """Returns a column in which labels of -100 are not known, as they are everywhere."""
+    if kind == "regression":
+        return column
     is_known = column.is_known & (column.values != UNKNOWN)
     return Column(column.values, is_known, column.kind)
 
@@ -238,24 +243,33 @@ def _drawn(
     free: Rows, n: int, shares: Mapping[str, Any], seed: int, groups: Column | None
 ) -> dict[str, Rows]:
     """Returns shares of ``n`` rows, drawn from those that are free, and the rest for training."""
-    for name, share in shares.items():
-        if share is not None:
-            check_number(name, share)
-            if not 0.0 <= share < 1.0:
-                raise ValueError(f"`{name}` should be in [0, 1). Found `{name} = {share}`.")
-    member = np.arange(n)
-    if groups is not None:
-        places = {value: place for place, value in enumerate(dict.fromkeys(groups.values.tolist()))}
-        member = np.array([places[value] for value in groups.values.tolist()])
+    member = np.arange(n) if groups is None else _members(groups)
     order = torch.randperm(int(member.max()) + 1, generator=stream(seed, "table")).numpy()
     free = free[np.argsort(order[member[free]], kind="stable")]  # groups one after another
     ends, found = 0, {}
     starts = np.flatnonzero(np.diff(member[free], prepend=-1))  # where a group begins
     for name, share in shares.items():
-        wanted = ends + round((share or 0.0) * n)
+        wanted = ends + round(_checked_share(name, share) * n)
         end = int(starts[np.abs(starts - wanted).argmin()]) if len(starts) and wanted else ends
         found[name], ends = np.sort(free[ends:end]), end
     return {**found, "train": np.sort(free[ends:])}
+
+
+def _checked_share(name: str, share: float | None) -> float:
+    """Returns a share of the rows, 0 for None; raises unless it is one."""
+    if share is None:
+        return 0.0
+    check_number(name, share)
+    if not 0.0 <= share < 1.0:
+        raise ValueError(f"`{name}` should be in [0, 1). Found `{name} = {share}`.")
+    return share
+
+
+def _members(groups: Column) -> Rows:
+    """Returns the number of each row's group, ``[N]``, in the order of their first rows."""
+    values = groups.values.tolist()
+    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    return np.array([places[value] for value in values])
 
 
 def _task(way: TargetColumn, column: Column, inputs: Tensor, parts: Mapping[str, Rows]) -> Task:
