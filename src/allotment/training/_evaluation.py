@@ -1,6 +1,6 @@
 """How well runs do on held-out examples, with the gates of evaluation."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -49,24 +49,31 @@ def evaluate(
         parameters.network.eval()
         columns = _columns(runs, parameters, split, is_vmapped)
         parameters.network.train()
-    losses = np.stack([column.losses for column in columns], axis=1)  # [R, T]
-    accuracies = np.stack([column.accuracies for column in columns], axis=1)
-    classifies = not np.isnan(accuracies).all()
-    nothing = np.full(len(runs), np.nan)
-    names = dict.fromkeys(name for column in columns for name in column.metrics)
-    metrics = {
-        name: np.stack([column.metrics.get(name, nothing) for column in columns], axis=1)
-        for name in names
-    }
+    tables = _joined(columns, np.stack, axis=1)  # [R, T] each
+    classifies = not np.isnan(tables.accuracies).all()
     return [
         Evaluation(
             split=split,
-            losses=losses[r],
-            accuracies=accuracies[r] if classifies else None,
-            metrics={name: values[r] for name, values in metrics.items()},
+            losses=tables.losses[r],
+            accuracies=tables.accuracies[r] if classifies else None,
+            metrics={name: values[r] for name, values in tables.metrics.items()},
         )
         for r in range(len(runs))
     ]
+
+
+def _joined(columns: Sequence[Column], join: Callable[..., Floats], axis: int) -> Column:
+    """Returns several columns as one; a metric that a task does not have is NaN."""
+    nothing = np.full_like(columns[0].losses, np.nan)
+    names = dict.fromkeys(name for column in columns for name in column.metrics)
+    return Column(
+        join([column.losses for column in columns], axis=axis),
+        join([column.accuracies for column in columns], axis=axis),
+        {
+            name: join([column.metrics.get(name, nothing) for column in columns], axis=axis)
+            for name in names
+        },
+    )
 
 
 def _columns(
@@ -84,16 +91,7 @@ def _columns(
             _column(parameters, row, t, run.tasks[t], split, None)
             for row, run in zip(rows, runs, strict=True)
         ]
-        columns.append(
-            Column(
-                np.concatenate([column.losses for column in own]),
-                np.concatenate([column.accuracies for column in own]),
-                {
-                    name: np.concatenate([column.metrics[name] for column in own])
-                    for name in own[0].metrics
-                },
-            )
-        )
+        columns.append(_joined(own, np.concatenate, axis=0))
     return columns
 
 

@@ -145,10 +145,9 @@ class BestCheckpoint:
 
     def consider(self, validations: Sequence[Evaluation], done: int) -> None:
         """Keeps the present weights of the runs that are better than they were."""
-        scores = [score(validation, self._checked, self._by) for validation in validations]
         improved = [
-            new > old and over is None
-            for new, old, over in zip(scores, self._scores, self.over, strict=True)
+            self._is_better(run, score(validation, self._checked, self._by), done)
+            for run, validation in enumerate(validations)
         ]
         now = self._parameters.snapshot()
         if self._snapshot is None:
@@ -157,12 +156,18 @@ class BestCheckpoint:
         for name, value in self._snapshot.items():
             row_mask = mask.view(-1, *[1] * (value.ndim - 1))
             torch.where(row_mask, now[name], value, out=value)
-        for run, is_better in enumerate(improved):
-            self._n_worse[run] = 0 if is_better else self._n_worse[run] + 1
-            if is_better:
-                self._scores[run], self.rounds[run] = scores[run], done
-            if self._patience and self._n_worse[run] >= self._patience and self.over[run] is None:
-                self.over[run] = done
+
+    def _is_better(self, run: int, new: float, done: int) -> bool:
+        """Notes a run's score, and whether it was the last to be looked at."""
+        if self.over[run] is not None:
+            return False
+        if new > self._scores[run]:
+            self._scores[run], self.rounds[run], self._n_worse[run] = new, done, 0
+            return True
+        self._n_worse[run] += 1
+        if self._patience and self._n_worse[run] >= self._patience:
+            self.over[run] = done
+        return False
 
     def state(self) -> dict[str, Tensor]:
         """Returns copies of what is remembered."""
