@@ -84,7 +84,9 @@ BUDGET = r"`budget` should be in \(0, 1\]\. Found `budget = "
         (
             "schedule",
             "together",
-            refused(r"`schedule` should be one of 'alternating', 'joint'\. Found .* = 'together'`"),
+            refused(
+                r"`schedule` should be one of 'alternating', 'joint', 'multi_label'\. Found .* = 'together'`"
+            ),
         ),
         ("mixed_precision", "off", does_not_raise()),
         ("mixed_precision", "tf32", does_not_raise()),

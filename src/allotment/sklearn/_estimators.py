@@ -218,14 +218,9 @@ def _named_targets(y: Any) -> tuple[list[str], NDArray[Any], bool]:
         )
     if array.dtype.kind == "f" and np.isinf(array).any():
         raise ValueError("`y` should be finite, or NaN where it is not known. Found infinity.")
-    names = getattr(y, "columns", None) if array.ndim == 2 else None
-    n_targets = 1 if array.ndim == 1 else array.shape[1]
-    own = [str(name) for name in names] if names is not None else None
-    return (
-        own or [f"y{place}" for place in range(n_targets)],
-        array.reshape(len(array), n_targets),
-        array.ndim == 1,
-    )
+    targets = array.reshape(len(array), -1)
+    names = getattr(y, "columns", [f"y{place}" for place in range(targets.shape[1])])
+    return [str(name) for name in names], targets, array.ndim == 1
 
 
 def _are_known(values: NDArray[Any]) -> NDArray[np.bool_]:
