@@ -85,7 +85,8 @@ BUDGET = r"`budget` should be in \(0, 1\]\. Found `budget = "
             "schedule",
             "together",
             refused(
-                r"`schedule` should be one of 'alternating', 'joint', 'multi_label'\. Found .* = 'together'`"
+                r"`schedule` should be one of 'alternating', 'joint', 'multi_label'\. "
+                r"Found .* = 'together'`"
             ),
         ),
         ("mixed_precision", "off", does_not_raise()),

@@ -16,11 +16,7 @@ from ..modules import HeadTable, difference
 from ._precision import arithmetic, rounded
 from ._stacked_network import locations, stack
 
-NORMALISATIONS = (
-    nn.GroupNorm,
-    nn.LayerNorm,
-    nn.modules.batchnorm._NormBase,
-)
+NORMALISATIONS = (nn.GroupNorm, nn.LayerNorm, nn.modules.batchnorm._NormBase)
 GROUPS = ("weights", "scales", "biases", "allocation", "frozen")
 
 Result = TypeVar("Result")
@@ -246,17 +242,19 @@ def _n_batches(network: "TaskNetwork") -> int:
 def _names_by_group(network: "TaskNetwork") -> dict[str, list[str]]:
     """Returns the names of parameters by optimizer group; groups without any are left out."""
     groups: dict[str, list[str]] = {group: [] for group in GROUPS}
-    unique = dict(network.named_parameters())  # a parameter in two places has its first name here
-    allocations = [module for module in network.modules() if isinstance(module, Allocation)]
-    # At any depth, such as a router's.
-    allocated = {id(p) for allocation in allocations for p in allocation.parameters()}
-    for path, module in network.named_modules():
-        for leaf, parameter in module.named_parameters(recurse=False):
-            name = f"{path}.{leaf}" if path else leaf
-            if name in unique:
-                group = "allocation" if id(parameter) in allocated else _group(module, leaf)
-                groups[group if parameter.requires_grad else "frozen"].append(name)
+    allocated = _allocated(network)
+    for name, parameter in network.named_parameters():
+        path, _, leaf = name.rpartition(".")
+        own = _group(network.get_submodule(path), leaf)
+        group = "allocation" if id(parameter) in allocated else own
+        groups[group if parameter.requires_grad else "frozen"].append(name)
     return {group: names for group, names in groups.items() if names}
+
+
+def _allocated(network: "TaskNetwork") -> set[int]:
+    """Returns the identities of the parameters of allocations, at any depth, as a router's."""
+    allocations = [module for module in network.modules() if isinstance(module, Allocation)]
+    return {id(p) for allocation in allocations for p in allocation.parameters()}
 
 
 def _group(module: nn.Module, leaf: str) -> str:

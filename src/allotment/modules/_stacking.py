@@ -18,7 +18,7 @@ from torch.func import functional_call, vmap
 from torch.utils import _pytree as pytree
 
 from .._checks import first_line
-from ._mixing import by_tensor, each_tensor
+from ._structures import by_tensor, each_tensor
 
 # Modules that treat every number alike, so that a further leading dimension changes nothing.
 _ELEMENTWISE = (nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid)
