@@ -1,7 +1,7 @@
 """Tables as columns: arrays, tensors, dicts of columns, and frames of pandas and polars."""
 
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,14 +51,21 @@ def columns_of(table: Any, *, prefix: str, unknown: object = None) -> dict[str, 
     columns = {}
     for name, values in found.items():
         own = unknown.get(name) if isinstance(unknown, Mapping) else unknown
-        is_list = isinstance(own, Collection) and not isinstance(own, str)
-        columns[name] = _column(name, values, set(own) if is_list else {own})  # type: ignore[arg-type]
+        columns[name] = _column(name, values, {_plain(value) for value in listed(own)})
     lengths = {name: len(column.values) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"The columns of a table should have one length. Found {lengths}.")
     if not lengths or not next(iter(lengths.values())):
         raise ValueError("A table should have at least one row and one column. Found none.")
     return columns
+
+
+def listed(values: Any) -> list[Any]:
+    """Returns one value, or several of them, as a list of what Python has."""
+    if isinstance(values, Tensor | np.ndarray | np.generic):
+        values = values.tolist()
+    is_one = isinstance(values, str) or not isinstance(values, Collection)
+    return [values] if is_one else list(values)
 
 
 def chosen(columns: Mapping[str, Column], name: str, what: str) -> Column:
@@ -123,7 +130,13 @@ def _column(name: str, values: Any, unknown: set[object]) -> Column:
         is_known = is_known & np.array([value is not None for value in array], dtype=bool)
     is_known = is_known & ~_are_among(array, unknown)
     kind = _kind(name, array, is_known)
+    kind = "category" if _is_categorical(values) else kind
     return Column(_typed(array, is_known, kind), is_known, kind)
+
+
+def _is_categorical(values: Any) -> bool:
+    """Tells whether a series of pandas declares categories, be they numbers."""
+    return hasattr(values, "isna") and str(values.dtype) == "category"
 
 
 def _array(values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -139,7 +152,10 @@ def _array(values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 
 def _numpy(values: Any) -> Any:
     """Returns a tensor as an array; what is none stays."""
-    return values.detach().cpu().numpy() if isinstance(values, Tensor) else values
+    if not isinstance(values, Tensor):
+        return values
+    # NumPy has no bfloat16.
+    return (values.double() if values.is_floating_point() else values).detach().cpu().numpy()
 
 
 def _of_polars(series: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
@@ -163,9 +179,7 @@ def _of_pandas(series: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
 
 def _objects(values: list[Any]) -> NDArray[Any]:
     """Returns a list as an array of objects ``[N]``, whatever they are."""
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
+    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _plain(value: Any) -> Any:
@@ -180,10 +194,11 @@ def _plain(value: Any) -> Any:
 def _are_among(array: NDArray[Any], unknown: set[object]) -> NDArray[np.bool_]:
     """Tells which values mean "not known"."""
     if array.dtype == object:
-        return np.array([value in unknown for value in array.tolist()], dtype=bool)
+        found = [isinstance(value, Hashable) and value in unknown for value in array.tolist()]
+        return np.array(found, dtype=bool)
     numbers = [value for value in unknown if isinstance(value, int | float)]
-    found: NDArray[np.bool_] = np.isin(array, numbers)
-    return found
+    are_found: NDArray[np.bool_] = np.isin(array, numbers)
+    return are_found
 
 
 def _kind(name: str, array: NDArray[Any], is_known: NDArray[np.bool_]) -> str:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._checks import check_choice
-from ._columns import Column, chosen, columns_of
+from ._columns import Column, chosen, columns_of, listed
 from ._split import UNKNOWN
 
 Floats = NDArray[np.float64]
@@ -86,6 +86,12 @@ class CategoryColumn(InputColumn):
     def features(self, column: Column) -> NDArray[Any]:
         places = {category: place for place, category in enumerate(self.categories)}
         n = len(places)
+        kinds, found = _kinds(self.categories), _kinds(column.known())
+        if found and not kinds & found:
+            raise ValueError(
+                f"Column {self.name!r} should hold {' and '.join(kinds)}s, as in training. "
+                f"Found {column.known()[0]!r}."
+            )
         # What is not known has the place behind the last.
         known = [places.get(value, n) for value in column.values.tolist()]
         place = np.where(column.is_known, np.array(known), n)
@@ -203,10 +209,10 @@ class TablePreprocessing:
 
 
 def _listed(value: Any) -> Any:
-    """Returns sets and tuples as lists, also those in a dict."""
+    """Returns values that mean "not known" as lists, also those in a dict."""
     if isinstance(value, Mapping):
         return {name: _listed(own) for name, own in value.items()}
-    return list(value) if isinstance(value, set | frozenset | tuple) else value
+    return [own.item() if isinstance(own, np.generic) else own for own in listed(value)]
 
 
 def _with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -249,6 +255,10 @@ def unseen(target: TargetColumn, column: Column) -> list[Any]:
     """Returns the known classes of a column that a target does not have."""
     has = set(target.classes or ())
     return sorted({value for value in column.known() if value not in has}, key=_order)
+
+
+def _kinds(values: Collection[Any]) -> set[str]:
+    return {_order(value)[0] for value in values}
 
 
 def _order(value: Any) -> tuple[str, Any]:

@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import check_number
+from .._checks import check_at_least, check_number
 from .._streams import stream
 from ._columns import Column, chosen, columns_of
 from ._preprocessing import (
@@ -129,6 +129,7 @@ def tasks_from_table(
         max_categories: How many categories of a column have a feature; rarer ones share that of
             values that are not known.
     """
+    check_at_least("max_categories", max_categories, 1)
     x, y, together = _parts(inputs, targets, groups, unknown)
     check_names_are_there("categorical", categorical, list(x))
     check_names_are_there("kinds", list(kinds or ()), list(y))
@@ -156,6 +157,8 @@ def _parts(
     """Returns the columns of inputs, those of targets, and the groups of rows."""
     x = columns_of(inputs, prefix="x", unknown=unknown)
     y = _targets(x, targets, unknown)
+    if isinstance(unknown, Mapping):
+        check_names_are_there("unknown", list(unknown), [*x, *y])
     x = {name: column for name, column in x.items() if column not in y.values()}
     together = _groups(x, groups)
     x = {name: column for name, column in x.items() if column is not together}
@@ -180,8 +183,17 @@ def _targets(x: Columns, targets: Any, unknown: Any) -> Columns:
 
 def _groups(x: Columns, groups: Any) -> Column | None:
     if isinstance(groups, str):
-        return chosen(x, groups, "`groups`")
-    return None if groups is None else columns_of({"groups": groups}, prefix="")["groups"]
+        found = chosen(x, groups, "`groups`")
+    elif groups is not None:
+        found = columns_of({"groups": groups}, prefix="")["groups"]
+    else:
+        return None
+    if len(found.values) != _n_rows(x) or not found.is_known.all():
+        raise ValueError(
+            f"`groups` should have a known value for each of {_n_rows(x)} rows. "
+            f"Found {int(found.is_known.sum())} of {len(found.values)}."
+        )
+    return found
 
 
 def _n_rows(columns: Columns) -> int:
@@ -251,6 +263,11 @@ def _drawn(
     for name, share in shares.items():
         wanted = ends + round(_checked_share(name, share) * n)
         end = int(starts[np.abs(starts - wanted).argmin()]) if len(starts) and wanted else ends
+        if len(starts) and wanted > ends == end:
+            raise ValueError(
+                f"`{name}` should be a share that groups of rows can make up. Found "
+                f"`{name} = {share}` for {len(starts)} groups; larger shares, or None, would do."
+            )
         found[name], ends = np.sort(free[ends:end]), end
     return {**found, "train": np.sort(free[ends:])}
 
