@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
@@ -123,7 +123,12 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         """Returns predictions, ``[N]`` or ``[N, T]`` as the targets were."""
         found = self._outputs(X)
         columns = [self.preprocessing_.decode(name, y) for name, y in found.items()]
-        return columns[0] if self._is_single else np.stack(columns, axis=1)
+        if self._is_single:
+            return columns[0]
+        are_texts = {column.dtype.kind == "U" for column in columns}
+        if len(are_texts) > 1:  # numbers beside texts stay numbers
+            columns = [column.astype(object) for column in columns]
+        return np.stack(columns, axis=1)
 
     def _mean_score(self, X: Any, y: Any) -> float:  # noqa: N803
         """Returns the mean over targets of their score on rows whose target is known."""
@@ -132,7 +137,10 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         scores = []
         for own, said in zip(targets.T, predicted.T, strict=True):
             is_known = _are_known(own)
-            scores.append(self._score(own[is_known], said[is_known]))
+            if is_known.any():
+                scores.append(self._score(own[is_known], said[is_known]))
+        if not scores:
+            raise ValueError("`y` should have a known value. Found none.")
         return float(np.mean(scores))
 
     def _score(self, known: NDArray[Any], predicted: NDArray[Any]) -> float:
@@ -185,7 +193,8 @@ class AllotmentClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return found[0] if self._is_single else found
 
     def _score(self, known: NDArray[Any], predicted: NDArray[Any]) -> float:
-        return float(accuracy_score(known.astype(predicted.dtype), predicted))
+        pairs = zip(known.tolist(), predicted.tolist(), strict=True)
+        return float(np.mean([label == said for label, said in pairs]))
 
 
 class AllotmentRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
@@ -220,7 +229,10 @@ def _named_targets(y: Any) -> tuple[list[str], NDArray[Any], bool]:
         raise ValueError("`y` should be finite, or NaN where it is not known. Found infinity.")
     targets = array.reshape(len(array), -1)
     names = getattr(y, "columns", [f"y{place}" for place in range(targets.shape[1])])
-    return [str(name) for name in names], targets, array.ndim == 1
+    texts = [str(name) for name in names]
+    if len(set(texts)) < len(texts):
+        raise ValueError(f"The columns of `y` should have different names. Found {texts}.")
+    return texts, targets, array.ndim == 1
 
 
 def _are_known(values: NDArray[Any]) -> NDArray[np.bool_]:
