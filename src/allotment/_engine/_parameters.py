@@ -20,7 +20,6 @@ NORMALISATIONS = (nn.GroupNorm, nn.LayerNorm, nn.modules.batchnorm._NormBase)
 GROUPS = ("weights", "scales", "biases", "allocation", "frozen")
 
 Result = TypeVar("Result")
-
 if TYPE_CHECKING:
     from ..modules import TaskNetwork
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.utils._pytree import tree_leaves, tree_map
 
 from .._engine import FlatParameters, Run, rounded, widened
 from .._schema import Evaluation, Floats
@@ -111,12 +112,12 @@ def _column(
     total = torch.zeros(2, n_runs or 1, device=parameters.device)
     n_total, seen = torch.zeros((), device=parameters.device), []
     for x, y in _batches(examples, parameters):
-        n = _n_known(y)
+        n, n_examples = _n_known(y), _n_examples(y)
 
         def one(
-            state: dict[str, Tensor], x: Any = x, y: Tensor = y, n: Tensor = n
+            state: dict[str, Tensor], x: Any = x, y: Any = y, n: Tensor = n, end: int = n_examples
         ) -> tuple[Tensor, Tensor]:
-            outputs = widened(functional_call(parameters.network, state, (x, index)))[: len(y)]
+            outputs = widened(functional_call(parameters.network, state, (x, index)))[:end]
             loss = task.loss_function(outputs, y) * n
             if not _has_classes(task, outputs):
                 return torch.stack([loss, torch.full_like(loss, torch.nan)]), outputs
@@ -130,7 +131,7 @@ def _column(
         total += torch.where(n > 0, scores.T, 0.0)
         n_total += n
         if task.metrics:
-            seen.append((outputs.cpu(), y.cpu()))
+            seen.append((outputs.cpu(), on_device(y, torch.device("cpu"))))
     losses, accuracies = (total / n_total).cpu().double().numpy()
     return Column(losses, accuracies, _metrics(task, seen))
 
@@ -140,19 +141,22 @@ def _has_classes(task: Task, outputs: Tensor) -> bool:
     return task.is_classification and (task.n_outputs == 1 or outputs.shape[1:2] != (1,))
 
 
-def _n_known(y: Tensor) -> Tensor:
+def _n_examples(y: Any) -> int:
+    return next(len(leaf) for leaf in tree_leaves(y) if isinstance(leaf, Tensor))
+
+
+def _n_known(y: Any) -> Tensor:
     """Returns how many labels count, or examples where targets are no labels."""
-    if y.is_floating_point():
-        return torch.tensor(len(y), device=y.device)
-    known: Tensor = (y != UNKNOWN).sum()
-    return known
+    if isinstance(y, Tensor) and not y.is_floating_point():
+        return (y != UNKNOWN).sum()
+    return torch.tensor(_n_examples(y))
 
 
-def _metrics(task: Task, seen: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Floats]:
+def _metrics(task: Task, seen: Sequence[tuple[Tensor, Any]]) -> dict[str, Floats]:
     if not task.metrics:
         return {}
     outputs = torch.cat([part for part, _ in seen], dim=1)  # [R, N, ...]
-    targets = torch.cat([part for _, part in seen])
+    targets = tree_map(lambda *parts: torch.cat(parts), *(part for _, part in seen))
     found = {}
     for name, metric in task.metrics.items():
         try:

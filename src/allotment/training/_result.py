@@ -28,8 +28,8 @@ class FitResult:
         task_names: One for each task.
         component_names: One for each component.
         layer_sizes: Components in each modular layer.
-        are_updates: Whether each of these layers adds to a part that every task has, so that a task
-            need not use any of its components.
+        may_be_unused: Whether a task need not use any component of each of these layers: it adds to
+            a part that every task has, or has other gates for other examples.
     """
 
     embeddings: Floats
@@ -43,7 +43,7 @@ class FitResult:
     task_names: tuple[str, ...]
     component_names: tuple[str, ...]
     layer_sizes: tuple[int, ...]
-    are_updates: tuple[bool, ...]
+    may_be_unused: tuple[bool, ...]
 
     def dead(self) -> dict[str, list[int]]:
         """Returns, by task, the modular layers that give zeros for it: it uses nothing of them."""
@@ -53,7 +53,7 @@ class FitResult:
             name: [
                 n
                 for n, layer in enumerate(layers)
-                if not self.are_updates[n] and not layer[task].any()
+                if not self.may_be_unused[n] and not layer[task].any()
             ]
             for task, name in enumerate(self.task_names)
         }

@@ -149,13 +149,8 @@ class BestCheckpoint:
             self._is_better(run, score(validation, self._checked, self._by), done)
             for run, validation in enumerate(validations)
         ]
-        now = self._parameters.snapshot()
-        if self._snapshot is None:
-            self._snapshot = now
-        mask = torch.tensor(improved, device=self._parameters.device)
-        for name, value in self._snapshot.items():
-            row_mask = mask.view(-1, *[1] * (value.ndim - 1))
-            torch.where(row_mask, now[name], value, out=value)
+        kept = self._snapshot or self._parameters.snapshot()
+        self._snapshot = self._chosen([not is_better for is_better in improved], kept)
 
     def _is_better(self, run: int, new: float, done: int) -> bool:
         """Notes a run's score, and whether it was the last to be looked at."""
@@ -193,9 +188,19 @@ class BestCheckpoint:
             fill("best", self._snapshot, tensors, self._parameters)
 
     def restore(self) -> None:
-        """Puts the best weights back, where any were kept."""
+        """Puts the best weights back; a run whose score was never a number has its last ones."""
         if self._snapshot is not None:
-            self._parameters.restore(self._snapshot)
+            was_best = [done is not None for done in self.rounds]
+            self._parameters.restore(self._chosen(was_best, self._snapshot))
+
+    def _chosen(self, runs: Sequence[bool], others: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns ``others`` for these runs, and what the rest have now."""
+        mask = torch.tensor(runs, device=self._parameters.device)
+        now = self._parameters.snapshot()
+        for name, value in now.items():
+            row_mask = mask.view(-1, *[1] * (value.ndim - 1))
+            torch.where(row_mask, others[name], value, out=value)
+        return now
 
 
 def score(validation: Evaluation, checked: NDArray[np.bool_], by: str = "") -> float:
