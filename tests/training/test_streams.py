@@ -15,7 +15,7 @@ from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.settings import TrainingSettings
 from allotment.tasks import Split, Stream, Task
 from allotment.training import Run, fit, plan, train
-from tests.training.toy import N_INPUTS, SETTINGS, a_network, classes
+from tests.training.toy import N_INPUTS, SETTINGS, a_network, classes, n_different
 
 Batches = list[tuple[Tensor, Tensor]]
 
@@ -325,3 +325,14 @@ def test_targets_of_any_structure_are_evaluated() -> None:
     assert found is not None and plain is not None and plain.accuracies is not None
     assert_close(found.losses, plain.losses, rtol=1e-5, atol=1e-6)
     assert_close(found.metrics["accuracy"], plain.accuracies)
+
+
+@mark.filterwarnings("ignore:Training one run at a time")
+def test_a_loader_shuffles_for_a_run_beside_others_as_for_it_alone() -> None:
+    tasks = [replace(t, train=loaders()["loader"](t)) for t in classes(3, 4)]
+    runs = [Run(a_classifier(), tasks, seed, SETTINGS) for seed in range(2)]
+    together, *alone = (list(train(own))[-1].outcomes for own in (runs, runs[:1], runs[1:]))
+    assert together is not None
+    for beside, own in zip(together, alone, strict=True):
+        assert own is not None
+        assert n_different(beside.weights, own[0].weights) == 0

@@ -205,9 +205,11 @@ class LoaderReader:
     def next(self) -> tuple[Any, Any]:
         batch = None if self._iterator is None else next(self._iterator, None)
         if batch is None:
-            self._begin()
-            assert self._iterator is not None
-            batch = next(self._iterator, None)
+            self._epoch += 1
+            # A loader shuffles by torch's generator when its first batch is asked for.
+            with torch_stream(self._seed, self._use, self._epoch):
+                self._iterator = iter(self._source)
+                batch = next(self._iterator, None)
         if batch is None:
             once = self._source.is_once and self._epoch > 0
             raise ValueError(
@@ -218,12 +220,6 @@ class LoaderReader:
             )
         return batch
 
-    def _begin(self) -> None:
-        self._epoch += 1
-        # A loader shuffles by torch's generator when its iteration begins.
-        with torch_stream(self._seed, self._use, self._epoch):
-            self._iterator = iter(self._source)
-
     def state(self) -> dict[str, Tensor]:
         found = {"epoch": torch.tensor(self._epoch)}
         if self._source.tells_state and self._iterator is not None:
@@ -233,15 +229,13 @@ class LoaderReader:
         return found
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        epoch = int(tensors["epoch"])
+        self._epoch, self._iterator = int(tensors["epoch"]), None
         if "loader" in tensors:
             saved = io.BytesIO(tensors["loader"].numpy().tobytes())
             self._source.source.load_state_dict(torch.load(saved, weights_only=True))  # type: ignore[union-attr]
-            self._epoch = epoch - 1
-            self._begin()
-            return
-        self._epoch, self._iterator = epoch, None
-        if epoch >= 0:
+            with torch_stream(self._seed, self._use, self._epoch):
+                self._iterator = iter(self._source)
+        elif self._epoch >= 0:
             warnings.warn(
                 f"Task {self._task.name!r} goes on with a new epoch, and not where it stopped: its "
                 "loader cannot tell its state, as torchdata's `StatefulDataLoader` can.",

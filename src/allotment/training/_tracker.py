@@ -46,12 +46,13 @@ class Tracker:
         sums, counts = _by_task(values, order, self._n_tasks)
         self._interval.append(sums)
         self._counts.append(counts)
-        self._last.extend(sums.sum(axis=2) / counts.sum(axis=2))
+        means = sums.sum(axis=2) / counts.sum(axis=2)  # [K, R]
+        self._last.extend(means)
         for step, run in np.argwhere(~np.isfinite(values)):
             if self.failed[run] is None:
                 self.failed[run] = self._n_steps + int(step)
         self._n_steps += len(values)
-        self.last_block = values.mean(axis=0)
+        self.last_block = means.mean(axis=0)
 
     def entries(self, done: int, validations: list[Evaluation] | None) -> list[LogEntry]:
         """Returns each run's log entry for the rounds since the last call."""
