@@ -62,7 +62,7 @@ class Seen:
 
 def run(network: MultiTaskNetwork, tasks: Sequence[Task], seed: int, **flat: Any) -> Run:
     """Returns a run with settings given by their names alone."""
-    return Run(network, tasks, seed, TrainingSettings().changed(**flat))
+    return Run(network, tasks, seed, TrainingSettings().changed(**{"trace": True} | flat))
 
 
 def seen(runs: Sequence[Run], *, stop: int = 0, n_last_rounds: int = 300) -> Seen:
@@ -96,7 +96,8 @@ def seen_in_fit(network: TaskNetwork, tasks: Sequence[Task], seed: int, **flat: 
     def listen(progress: Progress) -> None:
         losses.append(float(progress.losses[0]))
 
-    found = fit(network, tasks, TrainingSettings().changed(**flat), seed=seed, on_progress=listen)
+    settings = TrainingSettings().changed(**{"trace": True} | flat)
+    found = fit(network, tasks, settings, seed=seed, on_progress=listen)
     numbers = {
         "losses": losses,
         "validation": _scores(found.validation).tolist(),
@@ -139,7 +140,7 @@ def of_experiment(
     experiment = EXPERIMENTS[name]
     changed = replace(
         experiment,
-        training=experiment.training.changed(**flat),
+        training=experiment.training.changed(**{"trace": True} | flat),
         tasks=lambda choice: _few(experiment.make_tasks, choice, one_in, n_held_out, coarse),
         network=partial(_for_small_images, experiment.network)
         if coarse > 1

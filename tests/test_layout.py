@@ -59,7 +59,7 @@ ENGINE_NAMES = {"ExecutionPlan", "Run"}  # what `training` passes on of the priv
 OTHERS = (
     *("rich", "safetensors", "pooch", "sklearn", "scipy", "matplotlib", "jinja2", "PIL"),
     *("requests", "lightning", "ray", "onnx", "onnxscript", "onnxruntime", "torchmetrics"),
-    *("pandas", "polars"),
+    *("pandas", "polars", "optuna", "torchjd"),
 )
 
 TINY_FIT = """

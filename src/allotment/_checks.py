@@ -10,7 +10,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 _WORDS = {int: "a whole number", float: "a number", bool: "True or False", str: "a text"}
 
 
-def first_line(error: Exception) -> str:
+def first_line(error: BaseException) -> str:
     """Returns what an error says in its first line, or what it is where it says nothing."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
 

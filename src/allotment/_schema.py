@@ -8,6 +8,13 @@ from numpy.typing import NDArray
 
 Floats = NDArray[np.floating[Any]]
 
+# What is reported of a run: what the number is called, and its unit.
+MEASURES = {
+    "accuracy": ("Test accuracy", "%"),
+    "test_loss": ("Test loss", ""),
+    "loss": ("Loss", ""),
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class RunHeader:
@@ -22,7 +29,7 @@ class RunHeader:
         families: One for each task where known, such as "pair 1"; else empty.
         layer_sizes: Components in each modular layer.
         component_names: One for each component, layer after layer.
-        measure: "loss" or "accuracy": what the experiment reports.
+        measure: "loss", "test_loss" or "accuracy": what the experiment reports.
         n_last_rounds: A loss is reported as its mean over this many rounds at the end.
         settings: All settings, as JSON has them.
         command: What was typed.

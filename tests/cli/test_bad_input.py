@@ -20,7 +20,7 @@ BAD = [
     ((*RUN, "--set", "batchsize=3"), ("The settings are rounds, batch_size", "'batchsize'")),
     ((*RUN, "--set", "batchsize=3"), ("Did you mean 'batch_size'?",)),
     ((*RUN, "--set", "p_init=0.9"), ("Found 'p_init'. Did you mean 'allocation.p_init'?",)),
-    ((*RUN, "--set", "evaluate_every=10"), ("with a validation split", "task '1a', which has")),
+    ((*RUN, "--set", "evaluate_every=10"), ("has a validation split", "and none.")),
     ((*RUN, "--set", "batch_size=big"), ("`batch_size` should be of type int", "'big'")),
     ((*RUN, "--set", "batch_size"), ("name=value", "'batch_size'")),
     ((*RUN, "--set", "budget=0"), ("`budget` should be in (0, 1]", "`budget = 0.0`")),

@@ -14,7 +14,12 @@ from torch.testing import assert_close
 from allotment._engine import Trainer
 from allotment.allocation import GumbelMatrix
 from allotment.modules import MultiTaskNetwork, TaskNetwork
-from allotment.settings import LossBalancing, TrainingSettings
+from allotment.settings import (
+    DynamicWeightAverage,
+    LossBalancing,
+    TrainingSettings,
+    UncertaintyWeighting,
+)
 from allotment.training import Run, TrainingState, fit, train
 from tests.engine.test_trainer import assert_trained_plainly
 from tests.training.reference import an_optimizer, loss_of, plainly_trained, steps_of
@@ -174,6 +179,25 @@ def test_a_balancing_that_remembers_begins_anew_with_each_training(schedule: str
         for name, value in other.weights.items():
             assert_close(one.weights[name], value, rtol=0, atol=1e-9)
             assert_close(alone.weights[name], value, rtol=0, atol=1e-9)
+
+
+@mark.parametrize("balancing", [UncertaintyWeighting(0.1), DynamicWeightAverage(n_batches=3)])
+@mark.parametrize("schedule", ["alternating", "joint"])
+def test_balancings_of_ours_are_recorded_and_change_what_is_learnt(
+    schedule: str, balancing: LossBalancing
+) -> None:
+    changes = {"schedule": schedule, "rounds": 20}
+    balanced = [of_classes(seed, **changes, loss_balancing=balancing) for seed in range(2)]
+    assert Trainer(balanced, CPU).plan.step.value == "traced"
+    traced = outcomes_of(balanced)
+    eager = outcomes_of(
+        [of_classes(s, **changes, loss_balancing=balancing, trace=False) for s in range(2)]
+    )
+    plain = outcomes_of([of_classes(seed, **changes) for seed in range(2)])
+    for one, other, without in zip(traced, eager, plain, strict=True):
+        for name, value in other.weights.items():
+            assert_close(one.weights[name], value, rtol=0, atol=1e-5)
+        assert n_different(one.weights, without.weights)
 
 
 def plainly_combined(run: Run, combine: Callable[[Tensor], Tensor]) -> TaskNetwork:

@@ -199,5 +199,5 @@ def test_a_plain_module_does_for_a_network(tmp_path: Path) -> None:
 def test_a_declaration_is_checked_when_it_is_made(changes: dict[str, Any], message: str) -> None:
     with raises(ValueError, match=message):
         replace(OWN, **changes)
-    with raises(ValueError, match=r"`measure` should be one of '', 'accuracy', 'loss'"):
+    with raises(ValueError, match=r"one of '', 'accuracy', 'test_loss', 'loss'"):
         ReportOptions(measure="accurate")

@@ -85,8 +85,7 @@ BUDGET = r"`budget` should be in \(0, 1\]\. Found `budget = "
             "schedule",
             "together",
             refused(
-                r"`schedule` should be one of 'alternating', 'joint', 'multi_label'\. "
-                r"Found .* = 'together'`"
+                r"`schedule` should be one of 'alternating', 'joint', .*\. Found .* = 'together'`"
             ),
         ),
         ("mixed_precision", "off", does_not_raise()),
@@ -155,7 +154,7 @@ def of_kind(name: str, kind: str, found: str) -> AbstractContextManager[object]:
         ("learning_rate", "0.1", of_kind("learning_rate", "a number", "'0.1'")),
         ("evaluate_every", 10.0, of_kind("evaluate_every", "a whole number or None", "10.0")),
         ("budget", [0.5], of_kind("budget", "a number or None", "[0.5]")),
-        ("trace", 1, of_kind("trace", "True or False", "1")),
+        ("compile", 1, of_kind("compile", "True or False", "1")),
         ("schedule", None, of_kind("schedule", "a text", "None")),
     ],
 )

@@ -19,12 +19,17 @@ from allotment.paper.networks import (
     SameConv2d,
     SameMaxPool2d,
 )
-from allotment.settings import Optimization, TrainingSettings
+from allotment.settings import Execution, Optimization, TrainingSettings
 from allotment.tasks import GeneratedDataset, Split, Task
 from allotment.training import FitResult, Progress, Run, fit, train
 
 N_INPUTS = 6
-SETTINGS = TrainingSettings(rounds=10, batch_size=8, optimization=Optimization(learning_rate=0.01))
+SETTINGS = TrainingSettings(
+    rounds=10,
+    batch_size=8,
+    optimization=Optimization(learning_rate=0.01),
+    execution=Execution(trace=True),  # also where there are few steps
+)
 
 
 class Line(GeneratedDataset):

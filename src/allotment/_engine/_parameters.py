@@ -12,12 +12,10 @@ from torch.func import functional_call, vmap
 
 from .._schema import Floats
 from ..allocation import Allocation
-from ..modules import HeadTable, difference
+from ..modules import difference
+from ._parameter_groups import names_by_group
 from ._precision import arithmetic, rounded
 from ._stacked_network import locations, stack
-
-NORMALISATIONS = (nn.GroupNorm, nn.LayerNorm, nn.modules.batchnorm._NormBase)
-GROUPS = ("weights", "scales", "biases", "allocation", "frozen")
 
 Result = TypeVar("Result")
 if TYPE_CHECKING:
@@ -49,7 +47,7 @@ class FlatParameters:
         self._share_clock(stacked)
         self.locations = locations(networks[0])
         self._shapes = {name: p.shape for name, p in self.network.named_parameters()}
-        self.names = _names_by_group(self.network)
+        self.names = names_by_group(self.network)
         self.flat: dict[str, Tensor] = {}
         for group, names in self.names.items():
             flat = torch.stack([_flattened(network, names) for network in stacked]).to(device)
@@ -115,6 +113,11 @@ class FlatParameters:
                 views[name] = _as_shape(part, self._shapes[name])
         return views
 
+    def _for_a_pass(self, flat: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns parameters as a pass takes them: on a CPU, kernels with channels in front."""
+        views = self.views(flat)
+        return {k: v.contiguous() for k, v in views.items()} if self.device.type == "cpu" else views
+
     def _seen(self, learnt: Sequence[Tensor]) -> dict[str, Tensor]:
         """Returns the flat tensors as a pass sees them: weights in the precision of products."""
         seen = self._with(learnt)
@@ -124,7 +127,7 @@ class FlatParameters:
 
     def state(self, prefix: str = "", learnt: Sequence[Tensor] = ()) -> dict[str, Tensor]:
         """Returns all parameters and buffers for a pass, ``[R, ...]``, under prefixed names."""
-        both = {**self.views(self._seen(learnt)), **self.buffers}
+        both = {**self._for_a_pass(self._seen(learnt)), **self.buffers}
         return {f"{prefix}{name}": value for name, value in both.items()}
 
     def states(self, prefix: str = "", learnt: Sequence[Tensor] = ()) -> list[dict[str, Tensor]]:
@@ -136,7 +139,7 @@ class FlatParameters:
         rows = {group: _rows(tensor) for group, tensor in self._seen(learnt).items()}
         states = []
         for run in range(self.n_runs):
-            own = self.views({group: parts[run] for group, parts in rows.items()})
+            own = self._for_a_pass({group: parts[run] for group, parts in rows.items()})
             own |= {name: buffer[run] for name, buffer in self.buffers.items()}
             states.append({f"{prefix}{name}": value for name, value in own.items()})
         return states
@@ -236,37 +239,6 @@ def _n_batches(network: "TaskNetwork") -> int:
     """Returns how many training batches have passed, as the allocations count."""
     counts = (layer.allocation.n_batches for layer in network.modular_layers)
     return max((int(count) for count in counts if count is not None), default=0)
-
-
-def _names_by_group(network: "TaskNetwork") -> dict[str, list[str]]:
-    """Returns the names of parameters by optimizer group; groups without any are left out."""
-    groups: dict[str, list[str]] = {group: [] for group in GROUPS}
-    allocated = _allocated(network)
-    for name, parameter in network.named_parameters():
-        path, _, leaf = name.rpartition(".")
-        own = _group(network.get_submodule(path), leaf)
-        group = "allocation" if id(parameter) in allocated else own
-        groups[group if parameter.requires_grad else "frozen"].append(name)
-    return {group: names for group, names in groups.items() if names}
-
-
-def _allocated(network: "TaskNetwork") -> set[int]:
-    """Returns the identities of the parameters of allocations, at any depth, as a router's."""
-    allocations = [module for module in network.modules() if isinstance(module, Allocation)]
-    return {id(p) for allocation in allocations for p in allocation.parameters()}
-
-
-def _group(module: nn.Module, leaf: str) -> str:
-    """Returns the group of a module's own parameter.
-
-    The shift of a normalisation, though torch calls it ``bias``, counts as a weight, as in the
-    authors' code: it is among the ``scales``, which are treated as weights but never rounded.
-    """
-    if isinstance(module, NORMALISATIONS):
-        return "scales"
-    if "bias" in leaf:
-        return "biases"
-    return "scales" if isinstance(module, HeadTable) else "weights"
 
 
 def _rows(tensor: Tensor) -> Sequence[Tensor]:

@@ -27,6 +27,7 @@ from ._curves import ErrorCurves as ErrorCurves
 from ._curves import error_curves as error_curves
 from ._curves import late_change as late_change
 from ._curves import loss_band as loss_band
+from ._curves import validation_loss_curves as validation_loss_curves
 from ._difference import PairedDifference as PairedDifference
 from ._difference import paired_difference as paired_difference
 from ._embeddings import classical_mds as classical_mds
@@ -48,6 +49,7 @@ from ._measure import accuracy_by_family as accuracy_by_family
 from ._measure import accuracy_by_group as accuracy_by_group
 from ._measure import accuracy_by_task as accuracy_by_task
 from ._measure import group_runs as group_runs
+from ._measure import loss_by_task as loss_by_task
 from ._measure import measure as measure
 from ._measure import n_suites as n_suites
 from ._measure import summarise as summarise

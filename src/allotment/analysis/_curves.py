@@ -1,4 +1,4 @@
-"""Loss over time, smoothed and as a band over runs; validation error over time."""
+"""Loss over time, smoothed and as a band over runs; validation error or loss over time."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,9 +24,9 @@ class Band:
 
 @dataclass(frozen=True, kw_only=True)
 class ErrorCurves:
-    """The validation error of each run over rounds, and the mean over runs."""
+    """The validation error, or loss, of each run over rounds, and the mean over runs."""
 
-    runs: tuple[tuple[Floats, Floats], ...]  # rounds and error of each, 0 to 1
+    runs: tuple[tuple[Floats, Floats], ...]  # rounds of each and its error, 0 to 1, or its loss
     rounds: Floats  # [n], where all runs had a validation check
     mean: Floats  # [n]
 
@@ -75,10 +75,18 @@ def _smoothed(record: RunRecord, window: int) -> Floats:
 def error_curves(records: Sequence[RunRecord]) -> ErrorCurves:
     """Returns the validation error over rounds of runs that reached their end.
 
-    It is one less the accuracy, mean over tasks, 0 to 1; runs without accuracies are left out. The
-    mean over runs is taken where all of them had a check.
+    It is one less the accuracy, mean over tasks, 0 to 1; runs with a task that has no accuracy are
+    left out. The mean over runs is taken where all of them had a check.
     """
-    curves = [_errors(record) for record in records if record.finished]
+    return _curves_of([_errors(record) for record in records if record.finished])
+
+
+def validation_loss_curves(records: Sequence[RunRecord]) -> ErrorCurves:
+    """Returns the validation loss, mean over tasks, over rounds of runs that reached their end."""
+    return _curves_of([_losses(record) for record in records if record.finished])
+
+
+def _curves_of(curves: Sequence[tuple[Floats, Floats]]) -> ErrorCurves:
     runs = tuple(curve for curve in curves if len(curve[0]))
     if not runs:
         nothing = np.zeros(0)
@@ -109,5 +117,12 @@ def _change(rounds: Floats, errors: Floats) -> float:
 def _errors(record: RunRecord) -> tuple[Floats, Floats]:
     """Returns the rounds of a run's validation checks, and its error there."""
     found = [(at, seen.accuracies) for at, seen in record.validation if seen.accuracies is not None]
-    rounds = np.array([at for at, _ in found], dtype=np.float64)
-    return rounds, np.array([1.0 - accuracies.mean() for _, accuracies in found])
+    errors = np.array([1.0 - accuracies.mean() for _, accuracies in found])
+    is_known = np.isfinite(errors)  # a regression has no accuracy
+    return np.array([at for at, _ in found], dtype=np.float64)[is_known], errors[is_known]
+
+
+def _losses(record: RunRecord) -> tuple[Floats, Floats]:
+    """Returns the rounds of a run's validation checks, and its loss there."""
+    rounds = np.array([at for at, _ in record.validation], dtype=np.float64)
+    return rounds, np.array([seen.losses.mean() for _, seen in record.validation])

@@ -36,12 +36,15 @@ class Summary:
 def measure(record: RunRecord) -> float:
     """Returns what the experiment reports of a run; NaN where the run failed.
 
-    That is the loss at the end, or the mean over tasks of the test accuracy, 0 to 1.
+    That is the training loss at the end, or the mean over tasks of the test loss or of the test
+    accuracy, 0 to 1.
     """
     if not record.finished:
         return math.nan
     if record.header.measure == "loss":
         return record.outcome.final_loss
+    if record.header.measure == "test_loss":
+        return math.nan if record.outcome.test is None else float(record.outcome.test.losses.mean())
     return _accuracy(record.outcome.test)
 
 
@@ -163,6 +166,20 @@ def accuracy_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     finished = [record for record in records if record.finished]
     names = finished[0].header.task_names if finished else ()
     return accuracy_by_group(finished, {name: [name] for name in names})
+
+
+def loss_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
+    """Returns the test loss of each task by name, over the runs that reached their end.
+
+    Empty where no run was tested.
+    """
+    finished = [record for record in records if record.finished and record.outcome.test is not None]
+    if not finished:
+        return {}
+    check_one_suite(finished)
+    losses = np.stack([r.outcome.test.losses for r in finished if r.outcome.test is not None])
+    names = finished[0].header.task_names
+    return {name: estimate(column) for name, column in zip(names, losses.T, strict=True)}
 
 
 def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:

@@ -1,4 +1,4 @@
-"""The command line: ``allotment list | run | report | embeddings | keep | docs | data | demo``.
+"""The commands: ``allotment list | init | run | report | embeddings | keep | docs | data | demo``.
 
 Bad input is answered with one sentence on the error stream and a non-zero exit.
 

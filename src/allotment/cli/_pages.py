@@ -10,7 +10,15 @@ from rich.console import Console
 from rich.markup import escape
 
 from ..paper import EXPERIMENTS
-from ..records import RecordError, RunRecord, keep, read_kept, read_runs, unfinished_runs
+from ..records import (
+    RecordError,
+    RunRecord,
+    keep,
+    read_declarations,
+    read_kept,
+    read_runs,
+    unfinished_runs,
+)
 from ._display import say
 from ._terminal_table import print_table
 
@@ -38,7 +46,7 @@ def write_page(folders: Sequence[Path], page: Path) -> None:
         raise RecordError(
             f"`output` should be in a folder that can be made. Found {error}."
         ) from error
-    page.write_text(html_page(records, report_specs(records)), encoding="utf-8")
+    page.write_text(html_page(records, report_specs(records, *folders)), encoding="utf-8")
 
 
 def show_embeddings(options: Namespace) -> int:
@@ -48,7 +56,7 @@ def show_embeddings(options: Namespace) -> int:
     records = read_records(*options.runs)
     if options.output.exists() and not options.output.is_dir():
         raise RecordError(f"`output` should be a folder. Found the file {options.output}.")
-    views = embeddings_views(records, report_specs(records))
+    views = embeddings_views(records, report_specs(records, *options.runs))
     if not views:
         raise RecordError(
             f"`runs` should hold a run that reached its end. Found {len(records)} that failed."
@@ -127,7 +135,15 @@ def read_records(*folders: Path) -> list[RunRecord]:
     return read_runs(*folders)
 
 
-def report_specs(records: list[RunRecord]) -> list["ReportSpec"]:
-    """Returns how the experiments that the records are of are reported, in their order."""
+def report_specs(records: list[RunRecord], *folders: Path) -> list["ReportSpec"]:
+    """Returns how the experiments that the records are of are reported, in their order.
+
+    Of those that the package does not have, the folders of their runs say it.
+    """
+    from ..report import ReportSpec  # here, since figures take long to import
+
     present = {record.header.experiment for record in records}
-    return [e.report_spec(records) for name, e in EXPERIMENTS.items() if name in present]
+    known = [e.report_spec(records) for name, e in EXPERIMENTS.items() if name in present]
+    declared = read_declarations(*folders) if present - set(EXPERIMENTS) else {}
+    own = [name for name in declared if name in present and name not in EXPERIMENTS]
+    return known + [ReportSpec.from_record(declared[name]) for name in own]

@@ -41,6 +41,8 @@ def make_parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=_Parser)
     _add(commands, "list", "_run.list_experiments", "show the experiments, their methods and data")
+    command = _add(commands, "init", "_init.init", "write a project of your own that runs as it is")
+    command.add_argument("folder", type=Path, metavar="NAME", help="a new or empty folder")
     _add_run(_add(commands, "run", "_run.run", "train the runs of an experiment"))
     _add_readers(commands)
     _add_data(commands)
@@ -61,7 +63,8 @@ def _add(commands: _Commands, name: str, action: str, text: str) -> _Parser:
 
 
 def _add_run(command: _Parser) -> None:
-    command.add_argument("experiment", metavar="EXPERIMENT", help="a name that `list` shows")
+    experiment = "a name that `list` shows, or a Python file: experiment.py, experiment.py:NAME"
+    command.add_argument("experiment", metavar="EXPERIMENT", help=experiment)
     what = command.add_argument_group("what to train")
     method = "a method; repeatable (default: all)"
     what.add_argument("--method", action="append", metavar="NAME", help=method)

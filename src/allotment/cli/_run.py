@@ -5,6 +5,7 @@ import re
 import shlex
 import sys
 from argparse import Namespace
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from textwrap import fill
@@ -17,16 +18,19 @@ from rich.table import Table as RichTable
 
 from ..experiments import (
     Experiment,
+    ExperimentFile,
     Stop,
     Stopped,
     Sweep,
     check_free,
+    is_file_reference,
     overridden,
+    read_experiment,
     run_groups,
     run_sweep,
 )
 from ..paper import EXPERIMENTS, experiment_named
-from ..records import read_options, read_run
+from ..records import find_copy, read_options, read_run
 from ..training import asked_by_signals, plan
 from ._display import Display, said_of, say
 from ._terminal_table import print_table
@@ -58,13 +62,14 @@ def run(options: Namespace) -> int:
     stop = Stop(options.minutes)
     sweep = make_sweep(options)
     console = Console()
-    if options.plan:
-        return _print_plans(console, sweep)
-    try:
-        with asked_by_signals(stop.ask), Display(console) as display:
-            folders = run_sweep(sweep, display, say=display.say, stop=stop)
-    except Stopped as stopped:
-        return _say_stopped(console, sweep, str(stopped))
+    with sweep.file.errors() if sweep.file else nullcontext():
+        if options.plan:
+            return _print_plans(console, sweep)
+        try:
+            with asked_by_signals(stop.ask), Display(console) as display:
+                folders = run_sweep(sweep, display, say=display.say, stop=stop)
+        except Stopped as stopped:
+            return _say_stopped(console, sweep, str(stopped))
     print_results(console, sweep.experiment, folders)
     say(console, f"Records: {sweep.out}")
     say(console, f"A page of them: allotment report {sweep.out} -o report.html")
@@ -80,8 +85,8 @@ def _print_plans(console: Console, sweep: Sweep) -> int:
 
 def _say_stopped(console: Console, sweep: Sweep, reason: str) -> int:
     """Says how to resume; returns 0 where the time was up, else the status of that signal."""
-    command = shlex.join(["allotment", "run", sweep.experiment.name, "--resume", str(sweep.out)])
-    line = f"Stopped ({reason}). To resume: {command}"
+    name = sweep.file.reference if sweep.file else sweep.experiment.name
+    line = f"Stopped ({reason}). To resume: {_resuming(name, sweep.out)}"
     if reason in STATUS:
         print(f"allotment: {line}", file=sys.stderr)
         return STATUS[reason]
@@ -89,10 +94,15 @@ def _say_stopped(console: Console, sweep: Sweep, reason: str) -> int:
     return 0
 
 
+def _resuming(name: str, out: Path) -> str:
+    return shlex.join(["allotment", "run", name, "--resume", str(out)])
+
+
 def make_sweep(options: Namespace) -> Sweep:
     """Returns the sweep that the options describe, or the one that they resume."""
-    chosen = _settled(options)
-    experiment = experiment_named(chosen["experiment"]).on_splits(chosen.get("split", []))
+    declared, file = _declared(options.experiment)
+    chosen = _settled(options, declared.name, file)
+    experiment = declared.on_splits(chosen.get("split", []))
     experiment = overridden(experiment, chosen.get("set", []))
     rounds = chosen.get("rounds", experiment.training.rounds)
     experiment = replace(experiment, training=replace(experiment.training, rounds=rounds))
@@ -113,16 +123,36 @@ def make_sweep(options: Namespace) -> Sweep:
         checkpoint_every=chosen.get("checkpoint_every"),
         resume=options.resume is not None,
         deterministic=chosen.get("deterministic", False),
+        file=file,
     )
     return replace(sweep, options=_in_full(sweep, chosen))
 
 
-def _settled(options: Namespace) -> dict[str, Any]:
+def _declared(name: str) -> tuple[Experiment, ExperimentFile | None]:
+    """Returns an experiment by its name, or the one that a file defines, with that file."""
+    if not is_file_reference(name):
+        if (Path(name) / "experiment.py").is_file():
+            raise ValueError(
+                "`experiment` should be a name that `allotment list` shows, or a Python file. "
+                f"Found the folder `{name}`. Did you mean '{Path(name) / 'experiment.py'}'?"
+            )
+        return experiment_named(name), None
+    file = read_experiment(name)
+    if file.experiment.name in EXPERIMENTS:
+        raise ValueError(
+            "An experiment of your own should have another name than those that `allotment list` "
+            f"shows. Found `name = {file.experiment.name!r}` in `{file.path}`."
+        )
+    return file.experiment, file
+
+
+def _settled(options: Namespace, experiment: str, file: ExperimentFile | None) -> dict[str, Any]:
     """Returns the options given, over those that the sweep in ``options.resume`` began with.
 
     The command is the one it began with, or would have begun with to have as many rounds.
     """
     given = {name: getattr(options, name) for name in (*FIXED, *FREE)}
+    given["experiment"] = experiment
     given = {name: v for name, v in given.items() if v is not None and v is not False and v != []}
     folder: Path | None = options.resume
     if folder is None:
@@ -135,10 +165,26 @@ def _settled(options: Namespace) -> dict[str, Any]:
                 f"`{name.replace('_', '-')}` should be what the sweep in `{folder}` began with, "
                 f"{kept.get(name)!r}. Found {given[name]!r}."
             )
+    _check_unchanged(file, kept.get("source", {}), folder)
     if given.get("rounds", kept["rounds"]) != kept["rounds"]:
         before = re.sub(r" --rounds[ =]\S+", "", kept["command"])
         given["command"] = f"{before} --rounds {given['rounds']}"
     return kept | given
+
+
+def _check_unchanged(file: ExperimentFile | None, kept: dict[str, str], folder: Path) -> None:
+    """Raises where an experiment's file is another than when its sweep began."""
+    if file is None or file.sha256 == kept.get("sha256"):
+        return
+    copy = find_copy(folder, kept.get("sha256", ""))
+    said = "."
+    if copy is not None:
+        before = replace(file, path=copy)
+        said = f"; to go on with the copy from then: {_resuming(before.reference, folder)}"
+    raise ValueError(
+        f"`{file.path}` should be as it was when the sweep in `{folder}` began. "
+        f"Found it changed{said}"
+    )
 
 
 def _in_full(sweep: Sweep, chosen: dict[str, Any]) -> dict[str, Any]:
@@ -155,6 +201,8 @@ def _in_full(sweep: Sweep, chosen: dict[str, Any]) -> dict[str, Any]:
         "deterministic": sweep.deterministic,
         "command": sweep.command,
     }
+    if sweep.file is not None:
+        fixed["source"] = sweep.file.described()
     return fixed | {name: chosen[name] for name in FREE if name in chosen and name not in fixed}
 
 

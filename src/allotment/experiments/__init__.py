@@ -31,6 +31,9 @@ from ._experiment import DataOptions as DataOptions
 from ._experiment import Experiment as Experiment
 from ._experiment import ReportOptions as ReportOptions
 from ._experiment import TaskChoice as TaskChoice
+from ._file import ExperimentFile as ExperimentFile
+from ._file import is_file_reference as is_file_reference
+from ._file import read_experiment as read_experiment
 from ._methods import Allocate as Allocate
 from ._methods import Method as Method
 from ._methods import using as using

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from .._checks import check_choice
-from .._schema import RunHeader
+from .._schema import MEASURES, RunHeader
 from .._streams import torch_stream
 from ..modules import TaskNetwork, as_network
 from ..records import RunRecord, plain
@@ -55,7 +55,8 @@ class ReportOptions:
     Attributes:
         title: Of its section; empty: the experiment's name.
         place: In the paper, such as "Table I"; empty: not in the paper.
-        measure: "accuracy" or "loss"; empty: accuracy where all tasks classify and are tested.
+        measure: "accuracy" or "test_loss", both on the test splits, or "loss", that of training at
+            the end; empty: the first of these that all tasks have.
         label: What the number is called; empty: by `measure` and `shows`.
         shows: "measure", or "error": 1 less the accuracy.
         least: What a loss cannot fall below.
@@ -88,7 +89,7 @@ class ReportOptions:
     extra_tables: tuple["ExtraTable", ...] = ()
 
     def __post_init__(self) -> None:
-        check_choice("measure", self.measure, ["", "accuracy", "loss"])
+        check_choice("measure", self.measure, ["", *MEASURES])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -175,8 +176,7 @@ class Experiment:
         tasks, network = run.tasks, run.network
         families = tuple(task.family for task in tasks)
         outputs = {task.name: task.n_outputs for task in tasks}
-        are_tested = all(t.is_classification and t.split("test") is not None for t in tasks)
-        measure = self.report.measure or ("accuracy" if are_tested else "loss")
+        measure = self.report.measure or _measure_of(tasks)
         allocation = {"kind": method.allocation.name, **dict(method.allocation.options)}
         return RunHeader(
             experiment=self.name,
@@ -196,16 +196,16 @@ class Experiment:
             command=command,
         )
 
-    def report_spec(self, records: Sequence[RunRecord] = ()) -> "ReportSpec":
+    def report_spec(self, records: Sequence[RunRecord] = (), measure: str = "") -> "ReportSpec":
         """Returns what the report is told: the rows, and the paper's value in each.
 
-        Where the measure is not declared, the records say what was measured.
+        Where the measure is not declared, ``measure`` or else the records say what was measured.
         """
         from ..report import ReportRow, ReportSpec  # here, since figures take long to import
 
         own = (each.header.measure for each in records if each.header.experiment == self.name)
-        measure = self.report.measure or next(own, "loss")
-        label, unit = ("Loss", "") if measure == "loss" else ("Test accuracy", "%")
+        measure = self.report.measure or measure or next(own, "loss")
+        label, unit = MEASURES[measure]
         told = (
             *("place", "shows", "least", "shows_allocation", "shown_task", "groups", "structure"),
             *("baseline", "pairs", "elsewhere", "extra_tables"),
@@ -230,3 +230,10 @@ class Experiment:
             unit=unit,
             **{name: getattr(self.report, name) for name in told},
         )
+
+
+def _measure_of(tasks: Sequence[Task]) -> str:
+    """Returns what is reported of these tasks."""
+    if any(task.held_out("test") is None for task in tasks):
+        return "loss"
+    return "accuracy" if all(task.is_classification for task in tasks) else "test_loss"

@@ -20,6 +20,8 @@ from ..records import (
     reopen_runs,
     rounds_of,
     run_folder,
+    write_copy,
+    write_declaration,
     write_options,
 )
 from ..training import Progress, TrainingState, train
@@ -62,6 +64,10 @@ def run_sweep(
         check_new(folders)
     if sweep.options:
         write_options(sweep.out, sweep.options)
+    if sweep.file is not None:
+        write_copy(sweep.out, sweep.file.content)
+        spec = sweep.experiment.report_spec(measure=groups[0].headers[0].measure)
+        write_declaration(sweep.out, spec.experiment, spec.to_record())
     left = _left(groups, sweep, say)
     with determinism(sweep.deterministic):
         for group in left:
@@ -157,7 +163,11 @@ def _record(group: RunGroup, sweep: Sweep, listeners: _Listeners) -> None:
 def _writers(
     group: RunGroup, sweep: Sweep, state: TrainingState | None, say: Callable[[str], None]
 ) -> list[RunWriter]:
-    now = describe_environment(device_name(sweep.device), deterministic=sweep.deterministic)
+    now = describe_environment(
+        device_name(sweep.device),
+        deterministic=sweep.deterministic,
+        source=str(sweep.file) if sweep.file else "",
+    )
     if not sweep.resume:
         return open_runs(sweep.out, group.headers, now)
     writers = reopen_runs(sweep.out, group.headers, state, now)

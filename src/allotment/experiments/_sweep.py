@@ -13,6 +13,7 @@ from ..modules import difference
 from ..settings import ROUNDS_PER_BLOCK
 from ..training import Run, check_device
 from ._experiment import Experiment, TaskChoice
+from ._file import ExperimentFile
 from ._methods import Method
 
 
@@ -34,6 +35,7 @@ class Sweep:
         resume: Go on with runs that are there.
         deterministic: On a GPU: the same bits each time, if slower.
         options: To be kept beside the runs.
+        file: That defines the experiment, if one does; a copy of it is kept beside the runs.
     """
 
     experiment: Experiment
@@ -49,6 +51,7 @@ class Sweep:
     resume: bool = False
     deterministic: bool = False
     options: dict[str, Any] = field(default_factory=dict)
+    file: ExperimentFile | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "out", Path(self.out))

@@ -5,20 +5,25 @@ from pathlib import Path
 
 from torch import nn
 
-from ..experiments import Experiment, TaskChoice
+from ..experiments import Experiment, TaskChoice, read_experiment
 from ..modules import TaskNetwork, as_network
 from ..records import RunRecord, read_run, read_weights
 from ._registry import EXPERIMENTS
 
 
 def load(
-    folder: Path | str, *, experiment: Experiment | None = None, network: nn.Module | None = None
+    folder: Path | str,
+    *,
+    experiment: Experiment | Path | str | None = None,
+    network: nn.Module | None = None,
 ) -> TaskNetwork:
     """Returns the trained network of a finished run, in evaluation mode.
 
     Args:
         folder: Of the run.
-        experiment: What it is a run of, where that is one's own.
+        experiment: What it is a run of, where that is one's own: the declaration, or the Python
+            file that defines it, which is run. No code is run that is not named here, not even the
+            copy of it in the folder of the sweep.
         network: An untrained network of the same architecture, which is filled in place.
     """
     record = read_run(Path(folder))
@@ -26,11 +31,12 @@ def load(
     if network is not None:
         found = as_network(network, list(record.header.task_names))
     elif experiment is not None or name in EXPERIMENTS:
-        found = _untrained(record, experiment or EXPERIMENTS[name])
+        found = _untrained(record, _declaration(experiment or EXPERIMENTS[name]))
     else:
         raise ValueError(
-            f"A run of one's own experiment should be loaded with `experiment=`, its declaration, "
-            f"or with `network=`, an untrained network. Found a run of {name!r} in `{folder}`."
+            "A run of one's own experiment should be loaded with `experiment=`, its declaration or "
+            "file, or with `network=`, an untrained network. Found a run of "
+            f"{name!r} in `{folder}`{_copy_beside(Path(folder))}."
         )
     try:
         found.load_state_dict(read_weights(Path(folder)))
@@ -41,6 +47,19 @@ def load(
             f"Found another in `{folder}`: {last}"
         ) from error
     return found.eval()
+
+
+def _declaration(experiment: Experiment | Path | str) -> Experiment:
+    if isinstance(experiment, Experiment):
+        return experiment
+    return read_experiment(experiment).experiment
+
+
+def _copy_beside(folder: Path) -> str:
+    """Returns where a sweep left a copy of its experiment's file, above the folder of a run."""
+    copies = (parent / "experiment.py" for parent in folder.resolve().parents[:3])
+    found = next((path for path in copies if path.is_file()), None)
+    return f"; a copy of its file, which naming it would run, is `{found}`" if found else ""
 
 
 def _untrained(record: RunRecord, experiment: Experiment) -> TaskNetwork:

@@ -10,6 +10,9 @@ from pathlib import Path
 
 import torch
 
+# A file that moved has the same hash: a sweep is resumed with no other.
+_OF_ONE_LAUNCH = ("started", "round", "resumed", "source")
+
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
@@ -26,6 +29,7 @@ class Environment:
     dirty: bool  # whether a file of that repository differed from the commit
     started: str  # UTC, ISO 8601
     deterministic: bool = False  # whether a GPU was told to; a CPU always is
+    source: str = ""  # the file that defines the experiment and its hash, where it has one
     round: int = 0  # rounds that were done before
     resumed: tuple["Environment", ...] = ()  # where the run went on, if it was stopped
 
@@ -44,12 +48,14 @@ class Environment:
     def last_changes(self) -> str:
         """Returns in words what was different when the run went on for the last time."""
         before, now = (self, *self.pieces)[-2:]
-        names = [f.name for f in fields(self) if f.name not in ("started", "round", "resumed")]
+        names = [f.name for f in fields(self) if f.name not in _OF_ONE_LAUNCH]
         pairs = [(name, getattr(before, name), getattr(now, name)) for name in names]
         return ", ".join(f"{name} {new} (was {old})" for name, old, new in pairs if new != old)
 
 
-def describe_environment(device: str, *, deterministic: bool = False) -> Environment:
+def describe_environment(
+    device: str, *, deterministic: bool = False, source: str = ""
+) -> Environment:
     """Returns the environment of a run that starts now on ``device``."""
     from .. import __version__  # here, since the package imports this folder
 
@@ -66,6 +72,7 @@ def describe_environment(device: str, *, deterministic: bool = False) -> Environ
         dirty=dirty,
         started=datetime.now(UTC).isoformat(timespec="seconds"),
         deterministic=deterministic,
+        source=source,
     )
 
 

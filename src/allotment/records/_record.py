@@ -59,6 +59,8 @@ def header_from(value: dict[str, Any]) -> RunHeader:
     settings = known.get("settings", {})
     if "training" in settings:
         training = _filled(plain(TrainingSettings()), from_record(settings["training"]))
+        if training["execution"]["trace"]:  # the default before there was None
+            training["execution"] = training["execution"] | {"trace": None}
         known["settings"] = settings = settings | {"training": training}
     if "kind" in settings.get("allocation", {}):
         known["settings"] = settings | {"allocation": _allocation(settings["allocation"])}

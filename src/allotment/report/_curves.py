@@ -1,4 +1,4 @@
-"""Curves over rounds: training loss, validation error, and a task's gates."""
+"""Curves over rounds: training loss, validation error or loss, and a task's gates."""
 
 from collections.abc import Mapping, Sequence
 from itertools import chain
@@ -59,18 +59,25 @@ def _means(panels: Mapping[str, Mapping[str, Band]]) -> Floats:
     return finite
 
 
-def error_figure(panels: Mapping[str, Mapping[str, ErrorCurves]]) -> Figure:
+def error_figure(
+    panels: Mapping[str, Mapping[str, ErrorCurves]],
+    *,
+    ylabel: str = "validation error, %",
+    factor: float = 100.0,
+) -> Figure:
     """Returns curves by condition and by method: a thin line for a run, a thick one the mean."""
     labels = list(dict.fromkeys(chain.from_iterable(panels.values())))
     every = [curves for methods in panels.values() for curves in methods.values()]
     with drawing():
-        figure, row = panel_row(panels, height=3.2, ylabel="validation error, %")
+        figure, row = panel_row(panels, height=3.2, ylabel=ylabel)
         for axes, methods in zip(row, panels.values(), strict=True):
             for label, curves in methods.items():
                 style = line_style(labels.index(label), len(labels))
                 for rounds, errors in curves.runs:
-                    axes.plot(rounds, 100 * errors, color=style["color"], linewidth=0.5, alpha=0.5)
-                axes.plot(curves.rounds, 100 * curves.mean, linewidth=1.8, label=label, **style)
+                    axes.plot(
+                        rounds, factor * errors, color=style["color"], linewidth=0.5, alpha=0.5
+                    )
+                axes.plot(curves.rounds, factor * curves.mean, linewidth=1.8, label=label, **style)
         if all(errors.min() > 0 for each in every for _, errors in each.runs):
             make_logarithmic(row[0])  # what changes late is small beside what changes early
         key_of_lines(figure)

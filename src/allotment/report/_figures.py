@@ -9,7 +9,14 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from .._checks import check_choice
-from ..analysis import embeddings, error_curves, estimate, loss_band, measure
+from ..analysis import (
+    embeddings,
+    error_curves,
+    estimate,
+    loss_band,
+    measure,
+    validation_loss_curves,
+)
 from ..records import RunRecord, file_name
 from ._allocations import family_tables, group_table, relatedness_table, share_table, usage_table
 from ._curves import error_figure, loss_bands, probabilities_over_time
@@ -55,9 +62,13 @@ def write_figures(
     return paths
 
 
+# A name, a caption, what draws, and the curves of each row.
+_Curves = tuple[str, str, Callable[..., Figure], list[Any]]
+
+
 def _curve_figures(part: Section) -> list[NamedFigure]:
     window = part.spec.window
-    drawn: list[tuple[str, str, Callable[..., Figure], list[Any]]] = [
+    drawn: list[_Curves] = [
         (
             "loss",
             f"Training loss, mean over tasks, smoothed over {window} rounds: the mean over runs, "
@@ -65,13 +76,7 @@ def _curve_figures(part: Section) -> list[NamedFigure]:
             loss_bands,
             [loss_band(row.runs, window) for row in part.rows],
         ),
-        (
-            "error",
-            "Validation error during training, mean over tasks: thin lines are runs, thick ones "
-            "their mean.",
-            error_figure,
-            [error_curves(row.runs) for row in part.rows],
-        ),
+        _checks_figure(part),
     ]
     figures = []
     for name, caption, draw, found in drawn:
@@ -83,6 +88,17 @@ def _curve_figures(part: Section) -> list[NamedFigure]:
             file = f"{part.spec.experiment}-{name}"
             figures.append(NamedFigure(name=file, caption=caption, draw=partial(draw, panels)))
     return figures
+
+
+def _checks_figure(part: Section) -> _Curves:
+    """Returns the validation error over time, or the loss where some task has no accuracy."""
+    lines = "during training, mean over tasks: thin lines are runs, thick ones their mean."
+    errors = [error_curves(row.runs) for row in part.rows]
+    if any(curves.runs for curves in errors):
+        return "error", f"Validation error {lines}", error_figure, errors
+    draw = partial(error_figure, ylabel="validation loss", factor=1.0)
+    losses = [validation_loss_curves(row.runs) for row in part.rows]
+    return "validation", f"Validation loss {lines}", draw, losses
 
 
 def embedding_figures(part: Section, row: ResultRow, record: RunRecord) -> list[NamedFigure]:

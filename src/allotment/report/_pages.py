@@ -11,7 +11,14 @@ from ._allocations import relatedness_tables, usage_tables
 from ._drawing import svg
 from ._figures import section_figures
 from ._provenance import are_as_declared, provenance, rounds_text
-from ._results import by_family, by_group, by_task, difference_table, section_table
+from ._results import (
+    by_family,
+    by_group,
+    by_task,
+    by_task_of_mixed,
+    difference_table,
+    section_table,
+)
 from ._section import Section, sections
 from ._spec import ReportSpec
 from ._summary import section_text
@@ -41,6 +48,7 @@ def section_tables(part: Section) -> list[Table]:
         *usage_tables(part),
         *extra,
         by_task(part),
+        *by_task_of_mixed(part),
     ]
     return [table for table in tables if table is not None]
 
@@ -94,6 +102,7 @@ def _provenance_text(part: Section) -> str:
     commands = [f"`{text}` {note}".strip() if text else note for text, note in found.commands]
     lines = [
         f"Command: {'; '.join(commands)}",
+        f"File: {'; '.join(found.files)}" if found.files else "",
         f"Device: {'; '.join(found.devices)}",
         f"Runs: {found.runs}, trained for {found.time} in all",
         f"Commit: {'; '.join(found.commits)} ({'; '.join(found.versions)})",

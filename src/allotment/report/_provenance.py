@@ -19,6 +19,7 @@ class Provenance:
     runs: str
     time: str  # wall-clock time of all programs
     commands: tuple[tuple[str, str], ...]  # each with how many runs it gave, where several did
+    files: tuple[str, ...]  # that define the experiment, where it is somebody's own
     devices: tuple[str, ...]
     commits: tuple[str, ...]
     versions: tuple[str, ...]
@@ -34,6 +35,7 @@ def provenance(part: Section) -> Provenance:
         + rounds_text(records, part.spec.rounds),
         time=_time(records),
         commands=_counts(record.header.command for record in records),
+        files=_counted(r.environment.source for r in records if r.environment.source),
         devices=_counted(_in_turn(e.device for e in r.environment.pieces) for r in records),
         commits=_counted(_in_turn(e.short_commit for e in r.environment.pieces) for r in records),
         versions=_counted(_versions(record) for record in records),

@@ -13,6 +13,7 @@ from ..analysis import (
     distinct_by_family,
     embeddings,
     family_names,
+    loss_by_task,
     n_decimals,
     n_suites,
     paired_difference,
@@ -242,6 +243,30 @@ def by_task(part: Section) -> Table | None:
     return _by_name(part, "Task", accuracy_by_task)
 
 
+def by_task_of_mixed(part: Section) -> list[Table]:
+    """Returns loss and accuracy task by task, where the test loss of all is what is reported."""
+    ran = part.ran
+    is_mixed = bool(ran) and ran[0].runs[0].header.measure == "test_loss"
+    if not is_mixed or n_suites(part.records) > 1:
+        return []
+    losses = [(row.name, loss_by_task(row.runs)) for row in ran]
+    accuracies = [
+        (row.name, {name: each.scaled(100) for name, each in accuracy_by_task(row.runs).items()})
+        for row in ran
+    ]
+    tables = [_task_table("Test loss", losses), _task_table("Test accuracy, %", accuracies)]
+    return [table for table in tables if table is not None]
+
+
+def _task_table(what: str, found: list[tuple[str, dict[str, Estimate]]]) -> Table | None:
+    """Returns a row for each task that has this number, and a column for each method."""
+    names = dict.fromkeys(name for _, values in found for name, each in values.items() if each.n)
+    if not names:
+        return None
+    columns = [_estimates_column(label, values) for label, values in found if values]
+    return make_table([Column("Task", str, kind="name"), *columns], names, f"{what}, by task")
+
+
 def _by_name(
     part: Section, what: str, accuracies: Callable[[Sequence[RunRecord]], dict[str, Estimate]]
 ) -> Table | None:
@@ -260,8 +285,11 @@ def _by_name(
 
 
 def _method_column(part: Section, label: str, found: dict[str, Estimate]) -> Column[str]:
-    """Returns the column of a method; the number of runs in its heading, where it is one."""
-    shown = {name: part.spec.shown(value) for name, value in found.items()}
+    return _estimates_column(label, {name: part.spec.shown(value) for name, value in found.items()})
+
+
+def _estimates_column(label: str, shown: dict[str, Estimate]) -> Column[str]:
+    """Returns a column of numbers; the number of runs in its heading, where it is one."""
     runs = {value.runs_text for value in shown.values() if value.n}
     is_one = len(runs) == 1
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from .._schema import RunHeader
+from .._schema import MEASURES, RunHeader
 from ..analysis import Relatedness, Summary, group_runs, relatedness, summarise, typical_run
 from ..records import RunRecord
 from ._spec import ReportRow, ReportSpec
@@ -185,14 +185,14 @@ def sections(records: Sequence[RunRecord], specs: Sequence[ReportSpec]) -> list[
 def _spec_from(name: str, records: Sequence[RunRecord]) -> ReportSpec:
     """Returns what can be said of an experiment from its records alone."""
     first = next(record for record in records if record.header.experiment == name)
-    accuracy = first.header.measure == "accuracy"
+    label, unit = MEASURES[first.header.measure]
     return ReportSpec(
         experiment=name,
         title=name,
         place="",
         rows=(),
-        measure="Test accuracy" if accuracy else "Loss",
-        unit="%" if accuracy else "",
+        measure=label,
+        unit=unit,
     )
 
 

@@ -1,8 +1,9 @@
 """What the report is told of an experiment."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from math import inf
+from typing import Any
 
 from .._checks import check_choice
 from ..analysis import Estimate
@@ -59,6 +60,25 @@ class ReportSpec:
         check_choice("shows", self.shows, ("measure", "error"))
         for name in [name for pair in self.pairs for name in pair]:
             check_choice("pairs", name, [row.method for row in self.rows])
+
+    @classmethod
+    def from_record(cls, value: Mapping[str, Any]) -> "ReportSpec":
+        """Returns what `to_record` gave, as JSON holds it."""
+        known = {name: value[name] for name in cls.__dataclass_fields__ if name in value}
+        return cls(
+            **known
+            | {
+                "least": -inf if value["least"] is None else value["least"],
+                "rows": tuple(ReportRow(**row) for row in value["rows"]),
+                "pairs": tuple((first, second) for first, second in value["pairs"]),
+            }
+        )
+
+    def to_record(self) -> dict[str, Any]:
+        """Returns it by the names of its fields; tables of one's own, functions, are left out."""
+        values = asdict(self)
+        del values["extra_tables"]
+        return values
 
     @property
     def shows_error(self) -> bool:

@@ -6,7 +6,9 @@
 0.5
 """
 
+from ._balancing import DynamicWeightAverage as DynamicWeightAverage
 from ._balancing import LossBalancing as LossBalancing
+from ._balancing import UncertaintyWeighting as UncertaintyWeighting
 from ._groups import GROUPS as GROUPS
 from ._groups import Augmentation as Augmentation
 from ._groups import Execution as Execution

@@ -1,7 +1,9 @@
-"""How the losses of tasks are weighed against each other: the interface."""
+"""How the losses of tasks are weighed against each other: the interface, and two of them."""
 
 import torch
 from torch import Tensor
+
+from .._checks import check_at_least, check_positive
 
 
 class LossBalancing:
@@ -32,3 +34,66 @@ class LossBalancing:
     def state(self) -> dict[str, Tensor]:
         """Returns the tensors it remembers, themselves, by name; a checkpoint holds copies."""
         return {}
+
+
+class UncertaintyWeighting(LossBalancing):
+    """Divides each loss by a variance that is learnt (Kendall, Gal and Cipolla, 2018).
+
+    The logarithms ``s`` of the variances descend on ``exp(-s) * loss + s``, one step with each
+    batch of their task, so that a weight goes to 1 / loss. Ours: a step is at most
+    ``learning_rate``, so that one large loss does not silence its task.
+    """
+
+    log_variances: Tensor  # [R, T]
+
+    def __init__(self, learning_rate: float = 0.02) -> None:
+        check_positive("learning_rate", learning_rate)
+        self.learning_rate = learning_rate
+
+    def start(self, n_runs: int, n_tasks: int, device: torch.device) -> None:
+        self.log_variances = torch.zeros(n_runs, n_tasks, device=device)
+
+    def weights(self, losses: Tensor, tasks: Tensor) -> Tensor:
+        before = self.log_variances.gather(1, tasks)
+        weights = torch.exp(-before)
+        gradients = (1 - weights * losses).clamp_min(-1.0)  # at most 1 where losses are positive
+        self.log_variances.scatter_(1, tasks, before - self.learning_rate * gradients)
+        return weights
+
+    def state(self) -> dict[str, Tensor]:
+        return {"log_variances": self.log_variances}
+
+
+class DynamicWeightAverage(LossBalancing):
+    """Gives more weight to losses that fall more slowly (Liu, Johns and Davison, 2019).
+
+    Weights are ``T * softmax(ratios / temperature)``. A ratio is a task's mean loss over the last
+    ``n_batches`` of its batches, in place of an epoch, over that of as many before; 1 at first.
+    """
+
+    means: Tensor  # [3, R, T]: of the batches under way (their sum), the last ones, those before
+    counts: Tensor  # [R, T]
+
+    def __init__(self, n_batches: int = 50, temperature: float = 2.0) -> None:
+        check_at_least("n_batches", n_batches, 1)
+        check_positive("temperature", temperature)
+        self.n_batches, self.temperature = n_batches, temperature
+
+    def start(self, n_runs: int, n_tasks: int, device: torch.device) -> None:
+        self.counts = torch.zeros(n_runs, n_tasks, device=device)
+        self.means = torch.zeros(3, n_runs, n_tasks, device=device)
+
+    def weights(self, losses: Tensor, tasks: Tensor) -> Tensor:
+        _, last, before = self.means
+        ratios = torch.where(before > 0, last / before.clamp_min(1e-30), 1.0)
+        weights = ratios.shape[1] * torch.softmax(ratios / self.temperature, dim=1)  # [R, T]
+        sums = self.means[0].scatter_add(1, tasks, losses)
+        counts = self.counts.scatter_add(1, tasks, torch.ones_like(losses))
+        is_over = (counts >= self.n_batches).all(dim=1, keepdim=True)  # [R, 1]
+        moved = torch.stack([torch.zeros_like(sums), sums / counts.clamp_min(1), last])
+        self.means.copy_(torch.where(is_over, moved, torch.stack([sums, last, before])))
+        self.counts.copy_(torch.where(is_over, 0.0, counts))
+        return weights.gather(1, tasks)
+
+    def state(self) -> dict[str, Tensor]:
+        return {"means": self.means, "counts": self.counts}

@@ -136,7 +136,8 @@ class Execution:
 
     Attributes:
         mixed_precision: On a GPU: "off"; "tf32", shorter products; "bfloat16", 16 bits.
-        trace: Record the step once and replay it; Python in a component runs once then.
+        trace: Record the step once and replay it; Python in a component runs once then. None: where
+            there are enough steps to gain from it.
         compile: Fuse the recorded operations: faster after a minute of warm-up.
         accumulate: Compute a batch in so many pieces, one after another, which takes less memory;
             where batches are fetched, take so many for a step. Gradients are averaged. It is one
@@ -144,7 +145,7 @@ class Execution:
     """
 
     mixed_precision: str = "off"
-    trace: bool = True
+    trace: bool | None = None
     compile: bool = False
     accumulate: int = 1
 

@@ -16,7 +16,7 @@ from .._checks import check_at_least, check_whole
 from .._streams import torch_stream
 from ..allocation import GumbelMatrix
 from ..modules import ModularLayer, MultiTaskNetwork
-from ..settings import Execution, Optimization, Penalties, TrainingSettings
+from ..settings import Optimization, Penalties, TrainingSettings
 from ..tasks import TableTasks, tasks_from_table
 from ..training import fit
 
@@ -90,7 +90,6 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
             optimization=Optimization(learning_rate=self.learning_rate, clip_norm=1.0),
             penalties=Penalties(disconnect_weight=0.1),
             # To record a step takes as long as a few hundred steps that are not recorded.
-            execution=Execution(trace=self.rounds * n_tasks >= 300),
         )
 
     def _network(self, tasks: TableTasks) -> MultiTaskNetwork:

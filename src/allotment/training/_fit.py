@@ -75,7 +75,7 @@ def fit(
         task_names=tuple(task.name for task in run.tasks),
         component_names=run.network.component_names,
         layer_sizes=run.network.layer_sizes,
-        may_be_unused=tuple(
+        are_optional=tuple(
             layer.is_update or layer.allocation.sees_examples
             for layer in run.network.modular_layers
         ),

@@ -28,8 +28,8 @@ class FitResult:
         task_names: One for each task.
         component_names: One for each component.
         layer_sizes: Components in each modular layer.
-        may_be_unused: Whether a task need not use any component of each of these layers: it adds to
-            a part that every task has, or has other gates for other examples.
+        are_optional: Whether a task may use none of a layer's components: the layer adds to a part
+            that every task has, or its gates depend on the example.
     """
 
     embeddings: Floats
@@ -43,7 +43,7 @@ class FitResult:
     task_names: tuple[str, ...]
     component_names: tuple[str, ...]
     layer_sizes: tuple[int, ...]
-    may_be_unused: tuple[bool, ...]
+    are_optional: tuple[bool, ...]
 
     def dead(self) -> dict[str, list[int]]:
         """Returns, by task, the modular layers that give zeros for it: it uses nothing of them."""
@@ -53,7 +53,7 @@ class FitResult:
             name: [
                 n
                 for n, layer in enumerate(layers)
-                if not self.may_be_unused[n] and not layer[task].any()
+                if not self.are_optional[n] and not layer[task].any()
             ]
             for task, name in enumerate(self.task_names)
         }
