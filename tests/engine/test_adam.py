@@ -7,7 +7,7 @@ from pytest import mark, param
 from torch import Tensor
 from torch.testing import assert_close
 
-from allotment._engine._optimizer import LEAST_NUMBERS, N_PIECES, FlatAdam, piece_size
+from allotment._engine._adam import LEAST_NUMBERS, N_PIECES, FlatAdam, piece_size
 
 # Of a group: fewer numbers than a piece has at least, unequally many pieces, and more pieces of the
 # least size than there may be.

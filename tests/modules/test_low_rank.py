@@ -273,3 +273,26 @@ def test_a_weight_that_is_computed_is_not_merged() -> None:
         nn.init.normal_(update.up)  # type: ignore[arg-type]
     merged = extract(network, "a", merge=True)
     assert torch.equal(merged(VECTORS), network(VECTORS, "a"))
+
+
+class _Tied(nn.Module):
+    """An embedding whose weight the output uses too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.out = nn.Embedding(7, 4), nn.Linear(4, 7, bias=False)
+        self.out.weight = self.embedding.weight
+
+    def forward(self, ids: Tensor) -> Tensor:
+        y: Tensor = self.out(self.embedding(ids).mean(1))
+        return y
+
+
+def test_merging_leaves_weights_that_are_tied_to_the_part() -> None:
+    network = al.modularize(_Tied(), {"embedding": 2}, tasks=["a", "b"], component="low_rank")
+    for name, parameter in network.named_parameters():
+        if name.endswith("up"):
+            nn.init.normal_(parameter)
+    ids = torch.randint(0, 7, (5, 3))
+    network.eval()
+    assert_close(al.extract(network, "a", merge=True)(ids), network(ids, "a"))

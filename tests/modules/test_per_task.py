@@ -152,3 +152,8 @@ def test_without_a_task_it_says_so() -> None:
         assert encoders()(INPUTS["b.c"]).shape == (3, 4)
     with raises(KeyError, match=r"one of \['b\.c', 'a'\]\. Found 'd'"):
         encoders()["d"]
+
+
+def test_names_that_are_one_are_refused() -> None:
+    with raises(ValueError, match="`modules` should have different names"):
+        PerTask({1: nn.Identity(), "1": nn.Identity()})  # type: ignore[dict-item]

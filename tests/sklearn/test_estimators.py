@@ -92,3 +92,28 @@ def test_bad_targets_are_refused() -> None:
         AllotmentRegressor().fit(X, np.zeros((2, 2, 2)))
     with raises(ValueError, match=r"`n_layers` should be at least 1"):
         AllotmentRegressor(n_layers=0).fit(X, NUMBERS)
+
+
+def test_numbers_beside_texts_stay_numbers() -> None:
+    x = np.random.default_rng(0).normal(size=(40, 2))
+    y = np.array([[int(a > 0), "u" if b > 0 else "v"] for a, b in x], dtype=object)
+    found = AllotmentClassifier(width=4, rounds=20).fit(x, y).predict(x)
+    assert {type(value) for value in found[:, 0]} == {int}
+    assert set(found[:, 1]) <= {"u", "v"}
+
+
+def test_a_score_compares_whole_labels_and_leaves_out_what_is_not_known() -> None:
+    x = np.array([[0.0], [1.0]] * 20)
+    estimator = AllotmentClassifier(width=4, rounds=200).fit(x, np.array(["a", "b"] * 20))
+    assert estimator.score(x, np.array(["a", "b"] * 20)) == 1.0
+    assert estimator.score(x, np.array(["a long one", "b"] * 20)) == 0.5
+    both = np.stack([x[:, 0], x[:, 0]], axis=1)
+    several = AllotmentRegressor(width=4, rounds=20).fit(x, both)
+    half = np.stack([x[:, 0], np.full(len(x), np.nan)], axis=1)
+    assert several.score(x, half) == several.score(x, half[:, [0, 1]]) <= 1.0
+
+
+def test_targets_of_one_name_are_refused() -> None:
+    twice = pd.DataFrame([[0, 1], [1, 0]] * 10, columns=["a", "a"])
+    with raises(ValueError, match="should have different names"):
+        AllotmentClassifier().fit(np.zeros((20, 1)), twice)

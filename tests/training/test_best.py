@@ -139,3 +139,18 @@ def test_where_not_all_classify_the_smallest_loss_is_kept(
         assert outcome.best_round == min(losses, key=lambda done: losses[done])
         assert outcome.validation is not None
         assert_allclose(outcome.validation.losses.mean(), min(losses.values()), rtol=1e-5)
+
+
+@mark.parametrize("n_runs", [1, 2])
+def test_a_score_that_is_never_a_number_chooses_nothing(n_runs: int) -> None:
+    tasks = [replace(task, metrics={"q": lambda y, t: float("nan")}) for task in classes(3, 4)]
+    by_nan = [
+        replace(a_classifier(seed), tasks=tasks, settings=RESTLESS.changed(keep_best="q"))
+        for seed in range(n_runs)
+    ]
+    found = progress_of(by_nan)[-1].outcomes
+    last = progress_of([a_classifier(seed, keep_best=False) for seed in range(n_runs)])[-1].outcomes
+    assert found is not None and last is not None
+    for own, other in zip(found, last, strict=True):
+        assert own.best_round is None
+        assert n_different(own.weights, other.weights) == 0

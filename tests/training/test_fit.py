@@ -11,7 +11,7 @@ from torch import nn
 from allotment.allocation import GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork, task_embeddings
 from allotment.tasks import Task
-from allotment.training import Progress, fit
+from allotment.training import Progress, fit, predict
 from tests.training.toy import (
     N_INPUTS,
     SETTINGS,
@@ -121,3 +121,9 @@ def test_training_that_fails_warns() -> None:
     with warns(UserWarning, match=r"^The loss was not finite at task batch \d+, "):
         result = fit(a_classifier(), classes(3, 4), SETTINGS.changed(learning_rate=1e30))
     assert result.failed_step is not None
+
+
+def test_images_of_bytes_are_predicted_as_they_were_trained_on() -> None:
+    network = a_classifier().eval()
+    x = torch.randint(0, 255, (5, N_INPUTS), dtype=torch.uint8)
+    assert torch.equal(predict(network, x, 0), predict(network, x.float(), 0))

@@ -160,3 +160,10 @@ def test_a_loss_of_ones_own_is_a_mean_over_known_labels() -> None:
     first, second = labelled(share_known=0.5)
     own = replace(second, loss=lambda outputs, y: F.huber_loss(outputs.squeeze(1), y))
     assert fit(a_network(), [first, own], SETTINGS).failed_step is None
+
+
+def test_batches_without_a_label_do_not_count_as_losses_of_zero() -> None:
+    still = SETTINGS.changed(batch_size=1, learning_rate=1e-9)
+    *_, last = train([Run(a_network(), labelled(share_known=0.3), 0, still)], n_last_rounds=10)
+    assert last.outcomes is not None
+    assert_close(float(last.losses[0]), last.outcomes[0].final_loss)

@@ -1,6 +1,7 @@
 """Examples that are fetched batch by batch: datasets, loaders, iterables, functions."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.settings import TrainingSettings
 from allotment.tasks import Split, Stream, Task
 from allotment.training import Run, fit, plan, train
-from tests.training.toy import N_INPUTS, SETTINGS, a_network, classes
+from tests.training.toy import N_INPUTS, SETTINGS, a_network, classes, n_different
 
 Batches = list[tuple[Tensor, Tensor]]
 
@@ -276,3 +277,62 @@ def test_inputs_may_be_whole_numbers_and_lengths_may_differ() -> None:
 def test_a_tensor_dataset_lies_on_the_device() -> None:
     task = Task("a", TensorDataset(torch.randn(9, N_INPUTS), torch.randn(9)))
     assert isinstance(task.train, Split)
+
+
+def test_arrays_may_be_checked_on_a_loader() -> None:
+    tasks = [
+        replace(task, validation=DataLoader(Rows(task, "validation"), batch_size=7))
+        for task in classes(3, 4)
+    ]
+    settings = SETTINGS.changed(rounds=10, evaluate_every=10)
+    found = fit(a_classifier(), tasks, settings).validation
+    wanted = fit(a_classifier(), classes(3, 4), settings).validation
+    assert found is not None and wanted is not None
+    assert_close(found.losses, wanted.losses, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_gone_through_again_should_not_end() -> None:
+    once = [replace(task, validation=iter(batches_of(task))) for task in classes(3, 4)]
+    with raises(ValueError, match="validation: batches should be such as can be given again"):
+        fit(a_classifier(), once, SETTINGS)
+    streams = [replace(task, train=iter(batches_of(task))) for task in classes(3, 4)]
+    with raises(ValueError, match="of several runs: batches should be such as can be given again"):
+        train([Run(a_classifier(), streams, seed, SETTINGS) for seed in range(2)])
+
+
+class _Labelled(Rows):
+    """Examples whose targets are dicts."""
+
+    def __getitem__(self, position: int) -> Any:
+        x, y = super().__getitem__(position)
+        return x, {"label": y}
+
+
+def test_targets_of_any_structure_are_evaluated() -> None:
+    def loss(outputs: Tensor, targets: Any) -> Tensor:
+        return nn.functional.cross_entropy(outputs, targets["label"])
+
+    def accuracy(outputs: Tensor, targets: Any) -> float:
+        return float((outputs.argmax(1) == targets["label"]).double().mean())
+
+    def of(task: Task) -> Task:
+        own, held = _Labelled(task), _Labelled(task, "validation")
+        return Task(task.name, own, held, loss=loss, metrics={"accuracy": accuracy})
+
+    settings = SETTINGS.changed(rounds=10, evaluate_every=10, keep_best=False)
+    found = fit(a_classifier(), [of(task) for task in classes(3, 4)], settings).validation
+    plain = fit(a_classifier(), classes(3, 4), settings).validation
+    assert found is not None and plain is not None and plain.accuracies is not None
+    assert_close(found.losses, plain.losses, rtol=1e-5, atol=1e-6)
+    assert_close(found.metrics["accuracy"], plain.accuracies)
+
+
+@mark.filterwarnings("ignore:Training one run at a time")
+def test_a_loader_shuffles_for_a_run_beside_others_as_for_it_alone() -> None:
+    tasks = [replace(t, train=loaders()["loader"](t)) for t in classes(3, 4)]
+    runs = [Run(a_classifier(), tasks, seed, SETTINGS) for seed in range(2)]
+    together, *alone = (list(train(own))[-1].outcomes for own in (runs, runs[:1], runs[1:]))
+    assert together is not None
+    for beside, own in zip(together, alone, strict=True):
+        assert own is not None
+        assert n_different(beside.weights, own[0].weights) == 0

@@ -10,8 +10,8 @@ from torch import Tensor
 from ..modules import HeadTable, Noise
 from ..tasks import Task
 from ._augmentation import Augmenter
+from ._batch import Batch
 from ._dataset import KnownLabels, device_dataset
-from ._forward import Batch
 from ._losses import Losses
 from ._run import Run
 from ._sampler import BatchSampler, Block

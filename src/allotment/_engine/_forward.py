@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +12,7 @@ from .._checks import described
 from .._ops import on_streams
 from ..allocation import Allocation
 from ..modules import Noise, Pass
+from ._batch import Batch
 from ._losses import Losses
 from ._parameters import FlatParameters, Within
 from ._penalties import Budgets, PenaltySchedule
@@ -23,48 +24,7 @@ if TYPE_CHECKING:
     from ._streaming import StreamedLosses
 
 # From learnt tensors and a batch to each run's losses and charges.
-Strategy = Callable[[Sequence[Tensor], "Batch"], tuple[Tensor, Tensor]]
-
-
-class Batch(NamedTuple):
-    """What one step of ``R`` runs is computed from; every tensor has the runs in front.
-
-    In a joint step the tasks come second, ``[R, T, ...]``. Where batches are fetched one by one,
-    inputs, targets and the draws for examples are lists in place of tensors.
-    """
-
-    tasks: Tensor  # [R]
-    inputs: Tensor  # [R, B, ...]
-    targets: tuple[Tensor, ...]  # [R, B, ...] of every spec; the task's own counts
-    noise: Noise  # [R, N], [R, B, D] and [R, B, N]
-    further: tuple[Any, ...] = ()  # the rest of a batch that is computed in pieces
-
-    def part(self, index: int, task: int | Tensor, shares_inputs: bool = False) -> tuple[Any, ...]:
-        """Returns the arguments of one run, or of one task in a run."""
-        targets = tuple(part[index] for part in self.targets)
-        noise = Noise(*(None if part is None else part[index] for part in self.noise))
-        return task, self.inputs if shares_inputs else self.inputs[index], targets, noise
-
-    def in_pieces(self, n: int, shares_inputs: bool) -> "Batch":
-        """Returns it as the first of ``n`` pieces, with the rest beside it."""
-        dim = self.tasks.ndim  # of the examples, behind runs and the tasks of a joint step
-
-        def cut(part: Tensor | None) -> Sequence[Any]:
-            return [None] * n if part is None else part.chunk(n, dim)
-
-        inputs = self.inputs.chunk(n, 1) if shares_inputs else cut(self.inputs)
-        targets = zip(*map(cut, self.targets), strict=True)
-        dropout, examples = cut(self.noise.dropout), cut(self.noise.examples)
-        pieces = [
-            Batch(self.tasks, x, y, Noise(self.noise.gates, features, own))
-            for x, y, features, own in zip(inputs, targets, dropout, examples, strict=True)
-        ]
-        return pieces[0]._replace(further=tuple(pieces[1:]))
-
-
-def noise_dims(noise: Noise) -> Any:
-    """Returns where `vmap` finds the dimension to batch over: in front."""
-    return Noise(*(None if part is None else 0 for part in noise))  # type: ignore[arg-type]
+Strategy = Callable[[Sequence[Tensor], Batch], tuple[Tensor, Tensor]]
 
 
 class LossModule(nn.Module):
@@ -141,7 +101,7 @@ class Forward:
         """Returns the losses and the charges of a joint step, ``[T]`` each."""
         if isinstance(tasks, Tensor):
             x_dim = None if self.shares_inputs else 0
-            in_dims = (None, 0, x_dim, 0, noise_dims(noise), None)
+            in_dims = (None, 0, x_dim, 0, noise.dims, None)
             one = partial(self._one_task, run=run)
             batched = vmap(one, in_dims=in_dims, randomness="different")
             found: tuple[Tensor, Tensor] = batched(state, tasks, x, y, noise, budgets)

@@ -12,19 +12,12 @@ from torch.func import functional_call, vmap
 
 from .._schema import Floats
 from ..allocation import Allocation
-from ..modules import HeadTable, difference
+from ..modules import difference
+from ._parameter_groups import names_by_group
 from ._precision import arithmetic, rounded
 from ._stacked_network import locations, stack
 
-NORMALISATIONS = (
-    nn.GroupNorm,
-    nn.LayerNorm,
-    nn.modules.batchnorm._NormBase,
-)
-GROUPS = ("weights", "scales", "biases", "allocation", "frozen")
-
 Result = TypeVar("Result")
-
 if TYPE_CHECKING:
     from ..modules import TaskNetwork
 
@@ -54,7 +47,7 @@ class FlatParameters:
         self._share_clock(stacked)
         self.locations = locations(networks[0])
         self._shapes = {name: p.shape for name, p in self.network.named_parameters()}
-        self.names = _names_by_group(self.network)
+        self.names = names_by_group(self.network)
         self.flat: dict[str, Tensor] = {}
         for group, names in self.names.items():
             flat = torch.stack([_flattened(network, names) for network in stacked]).to(device)
@@ -246,35 +239,6 @@ def _n_batches(network: "TaskNetwork") -> int:
     """Returns how many training batches have passed, as the allocations count."""
     counts = (layer.allocation.n_batches for layer in network.modular_layers)
     return max((int(count) for count in counts if count is not None), default=0)
-
-
-def _names_by_group(network: "TaskNetwork") -> dict[str, list[str]]:
-    """Returns the names of parameters by optimizer group; groups without any are left out."""
-    groups: dict[str, list[str]] = {group: [] for group in GROUPS}
-    unique = dict(network.named_parameters())  # a parameter in two places has its first name here
-    allocations = [module for module in network.modules() if isinstance(module, Allocation)]
-    # At any depth, such as a router's.
-    allocated = {id(p) for allocation in allocations for p in allocation.parameters()}
-    for path, module in network.named_modules():
-        for leaf, parameter in module.named_parameters(recurse=False):
-            name = f"{path}.{leaf}" if path else leaf
-            if name in unique:
-                group = "allocation" if id(parameter) in allocated else _group(module, leaf)
-                groups[group if parameter.requires_grad else "frozen"].append(name)
-    return {group: names for group, names in groups.items() if names}
-
-
-def _group(module: nn.Module, leaf: str) -> str:
-    """Returns the group of a module's own parameter.
-
-    The shift of a normalisation, though torch calls it ``bias``, counts as a weight, as in the
-    authors' code: it is among the ``scales``, which are treated as weights but never rounded.
-    """
-    if isinstance(module, NORMALISATIONS):
-        return "scales"
-    if "bias" in leaf:
-        return "biases"
-    return "scales" if isinstance(module, HeadTable) else "weights"
 
 
 def _rows(tensor: Tensor) -> Sequence[Tensor]:

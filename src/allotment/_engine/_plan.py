@@ -13,7 +13,8 @@ from torch.utils.flop_counter import flop_registry
 
 from .._checks import first_line
 from ..settings import TrainingSettings
-from ._forward import Batch, Forward
+from ._batch import Batch
+from ._forward import Forward
 from ._run_by_run import RunByRun
 from ._vmapped import Vmapped
 

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -11,8 +12,10 @@ from .._streams import stream
 from ..settings import ROUNDS_PER_BLOCK
 from ..tasks import GeneratedDataset, Split, Task, some_targets, target_spec
 from ._dataset import DeviceDataset, KnownLabels
-from ._run import Run
 from ._threads import one_thread
+
+if TYPE_CHECKING:
+    from ._run import Run
 
 # What random numbers are for. Those for gates are made once a batch, all others for each example.
 PER_BATCH = "gates"
@@ -55,7 +58,7 @@ class BatchSampler:
 
     def __init__(
         self,
-        runs: Sequence[Run],
+        runs: "Sequence[Run]",
         dataset: DeviceDataset | None,
         widths: Mapping[str, int],
         labels: KnownLabels | None = None,
@@ -156,7 +159,7 @@ class BatchSampler:
 class TaskOrder:
     """Which task each batch of a run is of."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: "Run") -> None:
         self._seed = run.seed
         self._n_tasks = len(run.tasks)
         shares = run.shares()

@@ -24,9 +24,9 @@ from ..tasks import (
     on_device,
 )
 from ._augmentation import Augmenter
+from ._batch import Batch
 from ._batches import Batches, noise_widths
 from ._dataset import why_fetched
-from ._forward import Batch
 from ._run import Run
 from ._sampler import PER_BATCH, Block, Epochs, TaskOrder, uniform
 
@@ -92,15 +92,12 @@ class StreamedBatches(Batches):
         n_tasks = len(self._runs[0].tasks)
         steps = range(index * n_tasks, (index + 1) * n_tasks)
         parts = [self._fetched(block, step, piece) for step in steps]
-        noise = [
-            None if column[0] is None else [list(own) for own in zip(*column, strict=True)]
-            for column in zip(*(part.noise for part in parts), strict=True)
-        ]
+        noise = zip(*(part.noise for part in parts), strict=True)
         return Batch(
             torch.stack([part.tasks for part in parts], dim=1),
-            [list(own) for own in zip(*(part.inputs for part in parts), strict=True)],  # type: ignore[arg-type]
-            ([list(own) for own in zip(*(part.targets[0] for part in parts), strict=True)],),  # type: ignore[arg-type]
-            Noise(*noise),  # type: ignore[arg-type]
+            _by_run([part.inputs for part in parts]),  # type: ignore[arg-type]
+            (_by_run([part.targets[0] for part in parts]),),  # type: ignore[arg-type]
+            Noise(*(None if own[0] is None else _by_run(own) for own in noise)),  # type: ignore[arg-type]
         )
 
     def _fetched(self, block: Block, step: int, piece: int) -> Batch:
@@ -142,11 +139,9 @@ class StreamedBatches(Batches):
         self._last = None
         for r, readers in enumerate(self._readers):
             for t, reader in enumerate(readers):
-                prefix = f"stream/{r}/{t}/"
-                own = {
-                    k.removeprefix(prefix): v for k, v in tensors.items() if k.startswith(prefix)
-                }
-                reader.load(own)
+                start = f"stream/{r}/{t}/"
+                own = [name for name in tensors if name.startswith(start)]
+                reader.load({name.removeprefix(start): tensors[name] for name in own})
 
 
 class IndexedReader:
@@ -210,9 +205,11 @@ class LoaderReader:
     def next(self) -> tuple[Any, Any]:
         batch = None if self._iterator is None else next(self._iterator, None)
         if batch is None:
-            self._begin()
-            assert self._iterator is not None
-            batch = next(self._iterator, None)
+            self._epoch += 1
+            # A loader shuffles by torch's generator when its first batch is asked for.
+            with torch_stream(self._seed, self._use, self._epoch):
+                self._iterator = iter(self._source)
+                batch = next(self._iterator, None)
         if batch is None:
             once = self._source.is_once and self._epoch > 0
             raise ValueError(
@@ -223,12 +220,6 @@ class LoaderReader:
             )
         return batch
 
-    def _begin(self) -> None:
-        self._epoch += 1
-        # A loader shuffles by torch's generator when its iteration begins.
-        with torch_stream(self._seed, self._use, self._epoch):
-            self._iterator = iter(self._source)
-
     def state(self) -> dict[str, Tensor]:
         found = {"epoch": torch.tensor(self._epoch)}
         if self._source.tells_state and self._iterator is not None:
@@ -238,15 +229,13 @@ class LoaderReader:
         return found
 
     def load(self, tensors: Mapping[str, Tensor]) -> None:
-        epoch = int(tensors["epoch"])
+        self._epoch, self._iterator = int(tensors["epoch"]), None
         if "loader" in tensors:
             saved = io.BytesIO(tensors["loader"].numpy().tobytes())
             self._source.source.load_state_dict(torch.load(saved, weights_only=True))  # type: ignore[union-attr]
-            self._epoch = epoch - 1
-            self._begin()
-            return
-        self._epoch, self._iterator = epoch, None
-        if epoch >= 0:
+            with torch_stream(self._seed, self._use, self._epoch):
+                self._iterator = iter(self._source)
+        elif self._epoch >= 0:
             warnings.warn(
                 f"Task {self._task.name!r} goes on with a new epoch, and not where it stopped: its "
                 "loader cannot tell its state, as torchdata's `StatefulDataLoader` can.",
@@ -292,6 +281,11 @@ class StreamedLosses:
                 f"The loss of task {own.name!r} should be a tensor of one number. Found {found}."
             )
         return loss.reshape(()).to(outputs.dtype)
+
+
+def _by_run(of_tasks: Sequence[Any]) -> list[list[Any]]:
+    """Returns for each run what there is of every task, given it the other way round."""
+    return [list(own) for own in zip(*of_tasks, strict=True)]
 
 
 def _batch_size(inputs: Any) -> int:

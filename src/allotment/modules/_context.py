@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
@@ -24,6 +24,11 @@ class Noise(NamedTuple):
     gates: Tensor | None = None  # [N]
     dropout: Tensor | None = None  # [B, D], for the features that enter the head
     examples: Tensor | None = None  # [B, N]
+
+    @property
+    def dims(self) -> Any:
+        """Where `vmap` finds the dimension to batch over: in front."""
+        return Noise(*(None if part is None else 0 for part in self))  # type: ignore[arg-type]
 
 
 class Used(NamedTuple):

@@ -12,9 +12,10 @@ from ..allocation import Allocation
 from ._inputs import call_with
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, merge_into
-from ._mixing import each_tensor, summed
+from ._mixing import summed
 from ._network import Features, MultiTaskModel, MultiTaskNetwork, as_network
 from ._per_task import PerTask
+from ._structures import each_tensor
 
 
 def extract(network: nn.Module, task: int | str, *, merge: bool = False) -> nn.Module:
@@ -50,13 +51,18 @@ def extract(network: nn.Module, task: int | str, *, merge: bool = False) -> nn.M
     if isinstance(own, MultiTaskModel):
         tells_task = own._tells_task and own.body not in replaced
         return _OneTask(own.body, head, index if tells_task else None, own.features).eval()
-    assert isinstance(own, MultiTaskNetwork)
+    assert isinstance(own, MultiTaskNetwork) and isinstance(network, MultiTaskNetwork)
+    were_modular = [isinstance(layer, ModularLayer) for layer in network.layers]
+    return _in_a_row(own, head, were_modular).eval()
+
+
+def _in_a_row(own: MultiTaskNetwork, head: nn.Module | None, were_modular: list[bool]) -> "_Layers":
+    """Returns a stem, layers that are one task's, and its head, those that there are."""
     layers = {f"layer_{number}": layer for number, layer in enumerate(own.layers)}
     stem = {} if isinstance(own.stem, nn.Identity) else {"stem": own.stem}
     parts = {**stem, **layers, **({} if head is None else {"head": head})}
-    pairs = zip(layers, network.layers, strict=True)  # type: ignore[arg-type]
-    takes_all = [name for name, layer in pairs if isinstance(layer, ModularLayer)]
-    return _Layers(OrderedDict(parts), takes_all, has_stem=bool(stem)).eval()
+    takes_all = [name for name, is_one in zip(layers, were_modular, strict=True) if is_one]
+    return _Layers(OrderedDict(parts), takes_all, has_stem=bool(stem))
 
 
 def _replace_layers(network: nn.Module, task: int, merge: bool) -> set[nn.Module]:

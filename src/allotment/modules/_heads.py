@@ -6,6 +6,7 @@ from typing import Any, TypeGuard
 import torch
 from torch import Tensor, nn
 
+from .._checks import described
 from ..allocation import row
 
 _ABSENT = -1e9  # the logit of a class that a task does not have: no probability, no gradient
@@ -29,6 +30,24 @@ class HeadList(nn.ModuleList):
         if task not in self.task_names:
             raise KeyError(f"The task should be one of {self.task_names}. Found {task!r}.")
         return super().__getitem__(self.task_names.index(task))
+
+    def outputs(self, x: Any, task: int | Tensor) -> Tensor:
+        """Returns what a task's head makes of features."""
+        head = self[task]
+        if isinstance(head, nn.Linear):
+            check_is_tensor(x)
+        y: Tensor = head(x)
+        return y
+
+
+def check_is_tensor(features: object) -> None:
+    """Raises unless a linear head can take the features."""
+    if not isinstance(features, Tensor):
+        raise TypeError(
+            "A network should give its linear heads one tensor; `features` says which, such "
+            "as `features=lambda output: output.last_hidden_state[:, 0]`. "
+            f"Found {described(features)}."
+        )
 
 
 def are_linear(heads: Sequence[nn.Module]) -> TypeGuard[Sequence[nn.Linear]]:
@@ -67,6 +86,12 @@ class HeadTable(nn.Module):
         self.widths = [head.out_features for head in heads]
         self.is_padded = len(set(self.widths)) > 1
         self.register_buffer("padding", padding)
+
+    def outputs(self, x: Any, task: int | Tensor) -> Tensor:
+        """Returns what a task's head makes of features."""
+        check_is_tensor(x)
+        y: Tensor = self(x, task)
+        return y
 
     def forward(self, x: Tensor, task: int | Tensor) -> Tensor:
         """Returns the outputs of a task's head: ``[B, width]``, padded where a task is a tensor."""

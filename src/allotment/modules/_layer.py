@@ -14,8 +14,9 @@ from .._ops import has_streams, on_streams
 from ..allocation import Allocation
 from ._architecture import group_by_architecture
 from ._context import Noise, Used, current_pass
-from ._mixing import each_tensor, mixed, shapes, summed
+from ._mixing import mixed, summed
 from ._stacking import Call, stack_parameters, stacked_forward
+from ._structures import each_tensor, shapes
 
 _NOTHING: Any = object()  # no input by place: a call that names all its arguments
 

@@ -186,7 +186,10 @@ def merge_into(base: nn.Module, updates: list[tuple[float, nn.Module]]) -> bool:
     if is_parametrized(base):  # its weight is computed, and cannot be changed
         return False
     weight: Tensor = base.weight  # type: ignore[assignment]
+    merged = weight.detach().clone()
     for share, update in updates:
         assert isinstance(update, LowRankUpdate)
-        weight += share * update.delta()
+        merged += share * update.delta()
+    # A weight of its own: the former one may be tied to another part, which has no updates.
+    base.weight = nn.Parameter(merged, requires_grad=weight.requires_grad)
     return True

@@ -59,6 +59,9 @@ class TaskNetwork(nn.Module, ABC):
         self._set_names(list(heads) if isinstance(heads, Mapping) else None, task_names)
         self.heads = HeadList(modules, self.task_names) if modules else None
         self.dropout = dropout
+        for module in self.modules():
+            if isinstance(module, PerTask):
+                module.put_in_order(self.task_names, are_given=self.has_names)
         self.number_layers()
 
     def _checked_n_tasks(self, heads: Sequence[nn.Module] | None) -> int:
@@ -91,9 +94,6 @@ class TaskNetwork(nn.Module, ABC):
             raise ValueError(
                 f"`task_names` should be {self.n_tasks} different names. Found {self.task_names}."
             )
-        for module in self.modules():
-            if isinstance(module, PerTask):
-                module.put_in_order(self.task_names, are_given=self.has_names)
 
     @abstractmethod
     def compute(self, x: Any, running: Pass, *arguments: Any, **options: Any) -> Tensor:
@@ -116,19 +116,7 @@ class TaskNetwork(nn.Module, ABC):
     def _outputs(self, features: Tensor, running: Pass) -> Tensor:
         """Returns what a task's head makes of features."""
         seen = self._drop(features, running.noise.dropout)
-        if self.heads is None:
-            return seen
-        task = running.task
-        if not isinstance(seen, Tensor) and _takes_tensor(self.heads, task):
-            raise TypeError(
-                "A network should give its linear heads one tensor; `features` says which, such "
-                "as `features=lambda output: output.last_hidden_state[:, 0]`. "
-                f"Found {described(seen)}."
-            )
-        y: Tensor = (
-            self.heads(seen, task) if isinstance(self.heads, HeadTable) else self.heads[task](seen)
-        )
-        return y
+        return seen if self.heads is None else self.heads.outputs(seen, running.task)
 
     def _drop(self, x: Tensor, noise: Tensor | None) -> Tensor:
         if not self.training or self.dropout == 0.0 or not isinstance(x, Tensor):
@@ -280,10 +268,6 @@ class MultiTaskModel(TaskNetwork):
     @property
     def accepted_dtypes(self) -> tuple[torch.dtype, ...]:
         return getattr(self.body, "accepted_dtypes", ())
-
-
-def _takes_tensor(heads: HeadList | HeadTable, task: int | Tensor) -> bool:
-    return isinstance(heads, HeadTable) or isinstance(heads[int(task)], nn.Linear)
 
 
 def as_network(model: nn.Module, task_names: Sequence[str] | None = None) -> TaskNetwork:

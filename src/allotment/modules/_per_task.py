@@ -39,6 +39,8 @@ class PerTask(nn.Module):
                 f"Found {described(modules)}."
             )
         self.names = list(map(str, modules))
+        if len(set(self.names)) < len(self.names):
+            raise ValueError(f"`modules` should have different names. Found {self.names}.")
         self.by_task = nn.ModuleList(modules.values())  # names may have dots, which keys may not
         self._order = list(range(len(self.names)))  # from a task's index to its place
 

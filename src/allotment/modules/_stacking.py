@@ -18,7 +18,7 @@ from torch.func import functional_call, vmap
 from torch.utils import _pytree as pytree
 
 from .._checks import first_line
-from ._mixing import by_tensor, each_tensor
+from ._structures import by_tensor, each_tensor
 
 # Modules that treat every number alike, so that a further leading dimension changes nothing.
 _ELEMENTWISE = (nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid)
@@ -79,18 +79,13 @@ _Way = Callable[[Any, Stacked, Any, bool, int], tuple[Tensor, bool]]
 
 def _way(module: nn.Module, x: Any, is_stacked: bool) -> _Way | None:
     """Returns how modules of this class are stacked, where that is known."""
-    kind = type(module)
-    if kind in _ELEMENTWISE:
-        return _elementwise
-    if kind is nn.Sequential:
-        return _sequence
     if isinstance(module, nn.modules.dropout._DropoutNd):
         return _dropout
-    if kind is nn.Linear and x.ndim == 2 + is_stacked:
-        return _linear
-    if kind is nn.Conv2d and module.padding_mode == "zeros" and x.ndim == 4 + is_stacked:
-        return _convolution
-    return _own if hasattr(module, "forward_stacked") and not is_stacked else None
+    if type(module) not in _WAYS:
+        return _own if hasattr(module, "forward_stacked") and not is_stacked else None
+    way, n_dims = _WAYS[type(module)]
+    takes = n_dims is None or x.ndim == n_dims + is_stacked
+    return way if takes and getattr(module, "padding_mode", "zeros") == "zeros" else None
 
 
 def _elementwise(
@@ -184,6 +179,15 @@ def _patch_convolution(module: nn.Conv2d, weight: Tensor, bias: Tensor | None, x
     if bias is not None:
         y = y + bias.flatten().unsqueeze(1)
     return y.view(*weight.shape[:2], n_examples, height, width).transpose(1, 2)
+
+
+# By class: how it is stacked, and the dimensions of the inputs it is known for; None: any.
+_WAYS: dict[type, tuple[_Way, int | None]] = {
+    **dict.fromkeys(_ELEMENTWISE, (_elementwise, None)),
+    nn.Sequential: (_sequence, None),
+    nn.Linear: (_linear, 2),
+    nn.Conv2d: (_convolution, 4),
+}
 
 
 def split_components(y: Tensor, weight: Tensor) -> Tensor:

@@ -67,14 +67,17 @@ def plain(value: Any) -> Any:
             return {str(key): plain(item) for key, item in value.items()}
         case list() | tuple():
             return [plain(item) for item in value]
+    return _outlined(value)
+
+
+def _outlined(value: Any) -> Any:
+    """Returns what JSON can hold of an object."""
     if hasattr(value, "__qualname__"):
         return value.__qualname__
     if is_dataclass(value):
         return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    return _outlined(value) if hasattr(value, "__dict__") else str(value)
-
-
-def _outlined(value: object) -> dict[str, Any]:
+    if not hasattr(value, "__dict__"):
+        return str(value)
     public = {name: item for name, item in vars(value).items() if not name.startswith("_")}
     numbers = {name: item for name, item in public.items() if isinstance(item, int | float | str)}
     return {"kind": type(value).__name__, **plain(numbers)}

@@ -19,6 +19,7 @@ OLD_NAMES = {
     "precision": "mixed_precision",
     "capture": "trace",
 }
+_LEAST = {"rounds": 1, "batch_size": 1, "evaluate_every": 1, "sampling_power": 0.0, "patience": 1}
 _OLD_VALUES = {("decay", "none"): "constant", ("precision", "float32"): "off"}
 
 
@@ -60,35 +61,39 @@ class TrainingSettings:
     execution: Execution = Execution()
 
     def __post_init__(self) -> None:
-        check_field_types(self, leaving_out=("loss_balancing", *(name for name, _ in GROUPS)))
-        for name, kind in (*GROUPS, ("loss_balancing", LossBalancing | None)):
+        self._check_types()
+        for name, least in _LEAST.items():
+            if getattr(self, name) is not None:
+                check_at_least(name, getattr(self, name), least)
+        check_choice("schedule", self.schedule, ["alternating", "joint", "multi_label"])
+        self._check_together()
+
+    def _check_types(self) -> None:
+        objects: dict[str, Any] = {**dict(GROUPS), "loss_balancing": LossBalancing | None}
+        check_field_types(self, leaving_out=tuple(objects))
+        for name, kind in objects.items():
             if not isinstance(getattr(self, name), kind):
                 wanted = getattr(kind, "__name__", "LossBalancing or None")
                 found = described(getattr(self, name))
                 raise TypeError(f"`{name}` should be {wanted}. Found {found}.")
-        check_at_least("rounds", self.rounds, 1)
-        check_at_least("batch_size", self.batch_size, 1)
+
+    def _check_together(self) -> None:
+        """Raises unless the settings go with each other."""
         if self.batch_size % self.execution.accumulate:
             raise ValueError(
                 "`batch_size` should be a multiple of `accumulate`. "
                 f"Found {self.batch_size} and {self.execution.accumulate}."
             )
-        check_choice("schedule", self.schedule, ["alternating", "joint", "multi_label"])
-        if self.evaluate_every is not None:
-            check_at_least("evaluate_every", self.evaluate_every, 1)
-            if self.evaluate_every % ROUNDS_PER_BLOCK:
-                raise ValueError(
-                    f"`evaluate_every` should be a multiple of {ROUNDS_PER_BLOCK}. "
-                    f"Found `evaluate_every = {self.evaluate_every}`."
-                )
-        check_at_least("sampling_power", self.sampling_power, 0.0)
-        if self.patience is not None:
-            check_at_least("patience", self.patience, 1)
-            if self.evaluate_every is None or not self.keep_best:
-                raise ValueError(
-                    "`patience` should come with `evaluate_every` and `keep_best`. Found "
-                    f"`evaluate_every = {self.evaluate_every}`, `keep_best = {self.keep_best}`."
-                )
+        if (self.evaluate_every or 0) % ROUNDS_PER_BLOCK:
+            raise ValueError(
+                f"`evaluate_every` should be a multiple of {ROUNDS_PER_BLOCK}. "
+                f"Found `evaluate_every = {self.evaluate_every}`."
+            )
+        if self.patience and not (self.evaluate_every and self.keep_best):
+            raise ValueError(
+                "`patience` should come with `evaluate_every` and `keep_best`. Found "
+                f"`evaluate_every = {self.evaluate_every}`, `keep_best = {self.keep_best}`."
+            )
         needs_joint = self.loss_balancing is not None and self.loss_balancing.needs_gradients
         if needs_joint and not self.is_joint:
             raise ValueError(

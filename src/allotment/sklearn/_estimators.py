@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-from sklearn.metrics import accuracy_score, r2_score
+from sklearn.metrics import r2_score
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
@@ -122,7 +122,12 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         """Returns predictions, ``[N]`` or ``[N, T]`` as the targets were."""
         found = self._outputs(X)
         columns = [self.preprocessing_.decode(name, y) for name, y in found.items()]
-        return columns[0] if self._is_single else np.stack(columns, axis=1)
+        if self._is_single:
+            return columns[0]
+        are_texts = {column.dtype.kind == "U" for column in columns}
+        if len(are_texts) > 1:  # numbers beside texts stay numbers
+            columns = [column.astype(object) for column in columns]
+        return np.stack(columns, axis=1)
 
     def _mean_score(self, X: Any, y: Any) -> float:  # noqa: N803
         """Returns the mean over targets of their score on rows whose target is known."""
@@ -131,7 +136,10 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         scores = []
         for own, said in zip(targets.T, predicted.T, strict=True):
             is_known = _are_known(own)
-            scores.append(self._score(own[is_known], said[is_known]))
+            if is_known.any():
+                scores.append(self._score(own[is_known], said[is_known]))
+        if not scores:
+            raise ValueError("`y` should have a known value. Found none.")
         return float(np.mean(scores))
 
     def _score(self, known: NDArray[Any], predicted: NDArray[Any]) -> float:
@@ -184,7 +192,8 @@ class AllotmentClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         return found[0] if self._is_single else found
 
     def _score(self, known: NDArray[Any], predicted: NDArray[Any]) -> float:
-        return float(accuracy_score(known.astype(predicted.dtype), predicted))
+        pairs = zip(known.tolist(), predicted.tolist(), strict=True)
+        return float(np.mean([label == said for label, said in pairs]))
 
 
 class AllotmentRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
@@ -217,14 +226,12 @@ def _named_targets(y: Any) -> tuple[list[str], NDArray[Any], bool]:
         )
     if array.dtype.kind == "f" and np.isinf(array).any():
         raise ValueError("`y` should be finite, or NaN where it is not known. Found infinity.")
-    names = getattr(y, "columns", None) if array.ndim == 2 else None
-    n_targets = 1 if array.ndim == 1 else array.shape[1]
-    own = [str(name) for name in names] if names is not None else None
-    return (
-        own or [f"y{place}" for place in range(n_targets)],
-        array.reshape(len(array), n_targets),
-        array.ndim == 1,
-    )
+    targets = array.reshape(len(array), -1)
+    names = getattr(y, "columns", [f"y{place}" for place in range(targets.shape[1])])
+    texts = [str(name) for name in names]
+    if len(set(texts)) < len(texts):
+        raise ValueError(f"The columns of `y` should have different names. Found {texts}.")
+    return texts, targets, array.ndim == 1
 
 
 def _are_known(values: NDArray[Any]) -> NDArray[np.bool_]:

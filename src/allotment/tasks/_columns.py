@@ -1,7 +1,7 @@
 """Tables as columns: arrays, tensors, dicts of columns, and frames of pandas and polars."""
 
 import sys
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Hashable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,14 +51,21 @@ def columns_of(table: Any, *, prefix: str, unknown: object = None) -> dict[str, 
     columns = {}
     for name, values in found.items():
         own = unknown.get(name) if isinstance(unknown, Mapping) else unknown
-        is_list = isinstance(own, Collection) and not isinstance(own, str)
-        columns[name] = _column(name, values, set(own) if is_list else {own})  # type: ignore[arg-type]
+        columns[name] = _column(name, values, {_plain(value) for value in listed(own)})
     lengths = {name: len(column.values) for name, column in columns.items()}
     if len(set(lengths.values())) > 1:
         raise ValueError(f"The columns of a table should have one length. Found {lengths}.")
     if not lengths or not next(iter(lengths.values())):
         raise ValueError("A table should have at least one row and one column. Found none.")
     return columns
+
+
+def listed(values: Any) -> list[Any]:
+    """Returns one value, or several of them, as a list of what Python has."""
+    if isinstance(values, Tensor | np.ndarray | np.generic):
+        values = values.tolist()
+    is_one = isinstance(values, str) or not isinstance(values, Collection)
+    return [values] if is_one else list(values)
 
 
 def chosen(columns: Mapping[str, Column], name: str, what: str) -> Column:
@@ -75,20 +82,33 @@ def chosen(columns: Mapping[str, Column], name: str, what: str) -> Column:
 def _by_name(table: Any, prefix: str) -> dict[str, Any]:
     """Returns what the columns of a table hold, by name."""
     if isinstance(table, Mapping):
-        return {str(name): values for name, values in table.items()}
+        return _named(table, table)
     if hasattr(table, "to_frame") and hasattr(table, "name"):  # a series of pandas or polars
         return {str(table.name or f"{prefix}0"): table}
     if hasattr(table, "columns") and hasattr(table, "shape"):  # a frame
-        names = [str(name) for name in table.columns]
-        if len(set(names)) < len(names):
-            raise ValueError(f"The columns of a table should have different names. Found {names}.")
-        return {str(name): table[name] for name in table.columns}
-    array = table.detach().cpu().numpy() if isinstance(table, Tensor) else table
-    if isinstance(array, list):
-        array = np.array(array)
-    if not isinstance(array, np.ndarray) or array.ndim not in (1, 2):
-        shape = f" of shape {list(array.shape)}" if isinstance(array, np.ndarray) else ""
-        raise ValueError(f"A table should be {_TABLES}. Found {described(table)}{shape}.")
+        return _named(table.columns, table)
+    return _of_array(table, prefix)
+
+
+def _named(names: Iterable[Any], table: Any) -> dict[str, Any]:
+    """Returns columns by name, as a text; raises unless the names are different."""
+    keys = list(names)
+    found = {str(key): table[key] for key in keys}
+    if len(found) < len(keys):
+        raise ValueError(
+            "The columns of a table should have different names. "
+            f"Found {[str(key) for key in keys]}."
+        )
+    return found
+
+
+def _of_array(table: Any, prefix: str) -> dict[str, Any]:
+    """Returns the columns of an array, a tensor or a list of rows."""
+    array = _numpy(np.array(table) if isinstance(table, list) else table)
+    shape = list(array.shape) if isinstance(array, np.ndarray) else None
+    if shape is None or len(shape) not in (1, 2):
+        of_shape = "" if shape is None else f" of shape {shape}"
+        raise ValueError(f"A table should be {_TABLES}. Found {described(table)}{of_shape}.")
     if array.dtype.names is not None:  # a structured array
         return {name: array[name] for name in array.dtype.names}
     array = array.reshape(len(array), -1)
@@ -110,36 +130,56 @@ def _column(name: str, values: Any, unknown: set[object]) -> Column:
         is_known = is_known & np.array([value is not None for value in array], dtype=bool)
     is_known = is_known & ~_are_among(array, unknown)
     kind = _kind(name, array, is_known)
+    kind = "category" if _is_categorical(values) else kind
     return Column(_typed(array, is_known, kind), is_known, kind)
+
+
+def _is_categorical(values: Any) -> bool:
+    """Tells whether a series of pandas declares categories, be they numbers."""
+    return hasattr(values, "isna") and str(values.dtype) == "category"
 
 
 def _array(values: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Returns values as an array, and which of them a series has not marked as missing."""
-    if isinstance(values, Tensor):
-        values = values.detach().cpu().numpy()
-    if hasattr(values, "is_null"):  # a series of polars
-        dtype, is_null = values.dtype, values.is_null().to_numpy()
-        is_truth = str(dtype) == "Boolean"
-        if not dtype.is_numeric() and not is_truth:
-            return _objects(values.to_list()), ~is_null
-        filled = values if dtype.is_float() else values.fill_null(False if is_truth else 0)
-        return filled.to_numpy(), ~is_null
-    if hasattr(values, "isna"):  # a series of pandas
-        kind, is_null = values.dtype.kind, values.isna().to_numpy(dtype=bool)
-        if kind not in "biufmM":
-            return _objects(values.tolist()), ~is_null
-        filled = values.fillna(False if kind == "b" else 0) if kind in "biu" else values
-        types: dict[str, Any] = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}
-        return filled.to_numpy(dtype=types.get(kind)), ~is_null
-    array = _objects(list(values)) if isinstance(values, list | tuple) else np.asarray(values)
+    if hasattr(values, "is_null"):
+        return _of_polars(values)
+    if hasattr(values, "isna"):
+        return _of_pandas(values)
+    is_list = isinstance(values, list | tuple)
+    array = _objects(list(values)) if is_list else np.asarray(_numpy(values))
     return array, np.ones(array.shape[:1], dtype=bool)
+
+
+def _numpy(values: Any) -> Any:
+    """Returns a tensor as an array; what is none stays."""
+    if not isinstance(values, Tensor):
+        return values
+    # NumPy has no bfloat16.
+    return (values.double() if values.is_floating_point() else values).detach().cpu().numpy()
+
+
+def _of_polars(series: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    dtype, is_null = series.dtype, series.is_null().to_numpy()
+    is_truth = str(dtype) == "Boolean"
+    if not dtype.is_numeric() and not is_truth:
+        return _objects(series.to_list()), ~is_null
+    filled = series if dtype.is_float() else series.fill_null(False if is_truth else 0)
+    return filled.to_numpy(), ~is_null
+
+
+def _of_pandas(series: Any) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+    kind, is_null = series.dtype.kind, np.asarray(series.isna(), dtype=bool)
+    if kind not in "biufmM":
+        return _objects(series.tolist()), ~is_null
+    if kind in "biu":  # others have a value of their own for what is missing
+        series = series.fillna(False if kind == "b" else 0)
+    types: dict[str, Any] = {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}
+    return series.to_numpy(dtype=types.get(kind)), ~is_null
 
 
 def _objects(values: list[Any]) -> NDArray[Any]:
     """Returns a list as an array of objects ``[N]``, whatever they are."""
-    array = np.empty(len(values), dtype=object)
-    array[:] = values
-    return array
+    return np.fromiter(values, dtype=object, count=len(values))
 
 
 def _plain(value: Any) -> Any:
@@ -154,10 +194,11 @@ def _plain(value: Any) -> Any:
 def _are_among(array: NDArray[Any], unknown: set[object]) -> NDArray[np.bool_]:
     """Tells which values mean "not known"."""
     if array.dtype == object:
-        return np.array([value in unknown for value in array.tolist()], dtype=bool)
+        found = [isinstance(value, Hashable) and value in unknown for value in array.tolist()]
+        return np.array(found, dtype=bool)
     numbers = [value for value in unknown if isinstance(value, int | float)]
-    found: NDArray[np.bool_] = np.isin(array, numbers)
-    return found
+    are_found: NDArray[np.bool_] = np.isin(array, numbers)
+    return are_found
 
 
 def _kind(name: str, array: NDArray[Any], is_known: NDArray[np.bool_]) -> str:

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 import numpy as np
 import torch
@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._checks import check_choice
-from ._columns import Column, chosen, columns_of
+from ._columns import Column, chosen, columns_of, listed
 from ._split import UNKNOWN
 
 Floats = NDArray[np.float64]
+Kind = Literal["classification", "regression"]
 
 
 class InputColumn(ABC):
@@ -85,6 +86,12 @@ class CategoryColumn(InputColumn):
     def features(self, column: Column) -> NDArray[Any]:
         places = {category: place for place, category in enumerate(self.categories)}
         n = len(places)
+        kinds, found = _kinds(self.categories), _kinds(column.known())
+        if found and not kinds & found:
+            raise ValueError(
+                f"Column {self.name!r} should hold {' and '.join(kinds)}s, as in training. "
+                f"Found {column.known()[0]!r}."
+            )
         # What is not known has the place behind the last.
         known = [places.get(value, n) for value in column.values.tolist()]
         place = np.where(column.is_known, np.array(known), n)
@@ -202,10 +209,10 @@ class TablePreprocessing:
 
 
 def _listed(value: Any) -> Any:
-    """Returns sets and tuples as lists, also those in a dict."""
+    """Returns values that mean "not known" as lists, also those in a dict."""
     if isinstance(value, Mapping):
         return {name: _listed(own) for name, own in value.items()}
-    return list(value) if isinstance(value, set | frozenset | tuple) else value
+    return [own.item() if isinstance(own, np.generic) else own for own in listed(value)]
 
 
 def _with_tuples(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -231,16 +238,15 @@ def fitted_input(name: str, column: Column, *, is_category: bool, limit: int) ->
     return NumberColumn(name, mean, std, not column.is_known.all())
 
 
-def fitted_target(
-    name: str, column: Column, *, is_classification: bool, standardize: bool
-) -> TargetColumn:
+def fitted_target(name: str, column: Column, *, kind: Kind, standardize: bool) -> TargetColumn:
     """Returns how a target becomes labels or numbers, given its rows of training."""
+    check_choice("kinds", kind, get_args(Kind))
     if not column.is_known.any():
         raise ValueError(
             f"Target {name!r} should have a known value in training. "
             f"Found none in {len(column.values)} rows."
         )
-    if is_classification:
+    if kind == "classification":
         return TargetColumn(name, tuple(sorted(set(column.known()), key=_order)))
     return TargetColumn(name, None, *_mean_and_std(name, column) if standardize else (0.0, 1.0))
 
@@ -249,6 +255,10 @@ def unseen(target: TargetColumn, column: Column) -> list[Any]:
     """Returns the known classes of a column that a target does not have."""
     has = set(target.classes or ())
     return sorted({value for value in column.known() if value not in has}, key=_order)
+
+
+def _kinds(values: Collection[Any]) -> set[str]:
+    return {_order(value)[0] for value in values}
 
 
 def _order(value: Any) -> tuple[str, Any]:

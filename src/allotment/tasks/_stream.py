@@ -1,7 +1,7 @@
 """Examples that are fetched batch by batch, and not held as one pair of arrays."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import chain
 from typing import Any
 
@@ -145,17 +145,25 @@ def as_source(value: Any) -> Split | IndexedExamples | Stream:
     if isinstance(value, TensorDataset) and len(value.tensors) == 2:
         return Split(*value.tensors)
     if isinstance(value, tuple | list):
-        has_parts = len(value) == 2 and isinstance(value[0], Mapping | tuple)
-        is_several = has_parts and isinstance(value[1], Tensor | np.ndarray)
-        return ArrayExamples(*value) if is_several else as_split(value)
-    if not isinstance(value, str | Tensor | np.ndarray | Mapping):
-        # Torch's own iterable datasets have a `__getitem__` that does nothing.
-        is_iterable = isinstance(value, IterableDataset | DataLoader)
-        if hasattr(value, "__getitem__") and isinstance(value, Sized) and not is_iterable:
-            return DatasetExamples(value)
-        if callable(value) or isinstance(value, Iterable):
-            return Stream(value)
-    return as_split(value)
+        return ArrayExamples(*value) if _is_pair_of_several(value) else as_split(value)
+    if isinstance(value, str | Tensor | np.ndarray | Mapping):
+        return as_split(value)  # which tells what is wrong
+    if _is_map_style(value):
+        return DatasetExamples(value)
+    return Stream(value) if callable(value) or isinstance(value, Iterable) else as_split(value)
+
+
+def _is_pair_of_several(value: Sequence[Any]) -> bool:
+    """Tells whether these are inputs of several arrays, and targets."""
+    is_pair = len(value) == 2 and isinstance(value[1], Tensor | np.ndarray)
+    return is_pair and isinstance(value[0], Mapping | tuple)
+
+
+def _is_map_style(value: object) -> bool:
+    """Tells whether examples are fetched by position."""
+    # Torch's own iterable datasets have a `__getitem__` that does nothing.
+    is_iterable = isinstance(value, IterableDataset | DataLoader)
+    return hasattr(value, "__getitem__") and isinstance(value, Sized) and not is_iterable
 
 
 def on_device(value: Any, device: torch.device) -> Any:

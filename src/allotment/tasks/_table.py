@@ -2,17 +2,16 @@
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, overload
+from typing import Any, overload
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import check_choice, check_number
-from .._streams import stream
+from .._checks import check_at_least
 from ._columns import Column, chosen, columns_of
 from ._preprocessing import (
+    Kind,
     TablePreprocessing,
     TargetColumn,
     check_names_are_there,
@@ -20,11 +19,11 @@ from ._preprocessing import (
     fitted_target,
     unseen,
 )
+from ._rows import Held, Rows, rows_of_parts
 from ._split import UNKNOWN, Split
 from ._task import Task
 
-Rows = NDArray[np.int64]
-Held = float | Sequence[int] | NDArray[Any] | Tensor | None
+Columns = dict[str, Column]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +85,7 @@ def tasks_from_table(
     groups: Any = None,
     unknown: Any = None,
     categorical: Collection[str] = (),
-    kinds: Mapping[str, Literal["classification", "regression"]] | None = None,
+    kinds: Mapping[str, Kind] | None = None,
     standardize_targets: bool = True,
     max_categories: int = 64,
 ) -> TableTasks:
@@ -127,32 +126,21 @@ def tasks_from_table(
         max_categories: How many categories of a column have a feature; rarer ones share that of
             values that are not known.
     """
+    check_at_least("max_categories", max_categories, 1)
     x, y, together = _parts(inputs, targets, groups, unknown)
-    n = len(next(iter(x.values())).values)
-    for name, column in y.items():
-        if len(column.values) != n:
-            raise ValueError(
-                "`inputs` and `targets` should have equal lengths. "
-                f"Found {n} rows and {len(column.values)} of target {name!r}."
-            )
     check_names_are_there("categorical", categorical, list(x))
     check_names_are_there("kinds", list(kinds or ()), list(y))
-    labelled = {name for name, column in y.items() if _classifies(name, column, kinds or {})}
-    y = {name: _with_known_labels(c) if name in labelled else c for name, c in y.items()}
-    parts = _rows(n, validation, test, seed, together)
+    kinds = {name: _kind_of(column) for name, column in y.items()} | dict(kinds or {})
+    y = {name: _with_known_labels(column, kinds[name]) for name, column in y.items()}
+    parts = rows_of_parts(_n_rows(x), validation, test, seed, together)
     train = parts["train"]
     fitted = tuple(
         fitted_input(name, c.rows(train), is_category=name in categorical, limit=max_categories)
         for name, c in x.items()
     )
     ways = tuple(
-        fitted_target(
-            name,
-            column.rows(train),
-            is_classification=name in labelled,
-            standardize=standardize_targets,
-        )
-        for name, column in y.items()
+        fitted_target(name, c.rows(train), kind=kinds[name], standardize=standardize_targets)
+        for name, c in y.items()
     )
     preprocessing = TablePreprocessing(fitted, ways, unknown)
     encoded = preprocessing.encoded(x)
@@ -162,100 +150,63 @@ def tasks_from_table(
 
 def _parts(
     inputs: Any, targets: Any, groups: Any, unknown: Any
-) -> tuple[dict[str, Column], dict[str, Column], Column | None]:
+) -> tuple[Columns, Columns, Column | None]:
     """Returns the columns of inputs, those of targets, and the groups of rows."""
     x = columns_of(inputs, prefix="x", unknown=unknown)
-    names = [targets] if isinstance(targets, str) else targets
-    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
-        y = {name: chosen(x, name, "A target") for name in names}
-        x = {name: column for name, column in x.items() if name not in y}
-    else:
-        y = columns_of(targets, prefix="y", unknown=unknown)
-    together = None
-    if isinstance(groups, str):
-        together = chosen(x, groups, "`groups`")
-        x = {name: column for name, column in x.items() if name != groups}
-    elif groups is not None:
-        together = next(iter(columns_of({"groups": groups}, prefix="").values()))
+    y = _targets(x, targets, unknown)
+    if isinstance(unknown, Mapping):
+        check_names_are_there("unknown", list(unknown), [*x, *y])
+    x = {name: column for name, column in x.items() if column not in y.values()}
+    together = _groups(x, groups)
+    x = {name: column for name, column in x.items() if column is not together}
     if not x:
         raise ValueError("`inputs` should have a column that is no target. Found none.")
     return x, y, together
 
 
-def _classifies(name: str, column: Column, kinds: Mapping[str, str]) -> bool:
-    if name not in kinds:
-        return column.kind != "real"
-    check_choice("kinds", kinds[name], ["classification", "regression"])
-    return kinds[name] == "classification"
+def _targets(x: Columns, targets: Any, unknown: Any) -> Columns:
+    names = [targets] if isinstance(targets, str) else targets
+    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
+        return {name: chosen(x, name, "A target") for name in names}
+    y = columns_of(targets, prefix="y", unknown=unknown)
+    n, n_targets = _n_rows(x), _n_rows(y)
+    if n != n_targets:
+        raise ValueError(
+            "`inputs` and `targets` should have equal lengths. "
+            f"Found {n} rows and {n_targets} of target {next(iter(y))!r}."
+        )
+    return y
 
 
-def _with_known_labels(column: Column) -> Column:
+def _groups(x: Columns, groups: Any) -> Column | None:
+    if isinstance(groups, str):
+        found = chosen(x, groups, "`groups`")
+    elif groups is not None:
+        found = columns_of({"groups": groups}, prefix="")["groups"]
+    else:
+        return None
+    if len(found.values) != _n_rows(x) or not found.is_known.all():
+        raise ValueError(
+            f"`groups` should have a known value for each of {_n_rows(x)} rows. "
+            f"Found {int(found.is_known.sum())} of {len(found.values)}."
+        )
+    return found
+
+
+def _n_rows(columns: Columns) -> int:
+    return len(next(iter(columns.values())).values)
+
+
+def _kind_of(column: Column) -> Kind:
+    return "regression" if column.kind == "real" else "classification"
+
+
+def _with_known_labels(column: Column, kind: Kind) -> Column:
     """Returns a column in which labels of -100 are not known, as they are everywhere."""
+    if kind == "regression":
+        return column
     is_known = column.is_known & (column.values != UNKNOWN)
     return Column(column.values, is_known, column.kind)
-
-
-def _rows(
-    n: int, validation: Held, test: Held, seed: int, groups: Column | None
-) -> dict[str, Rows]:
-    """Returns the rows of each part; those of training are all that the others leave."""
-    held = {"test": test, "validation": validation}
-    given = {name: _given(name, rows, n) for name, rows in held.items() if _is_given(rows)}
-    free = np.ones(n, dtype=bool)
-    for rows in given.values():
-        if not free[rows].all():
-            raise ValueError(
-                f"`validation` and `test` should have no row in common. Found row "
-                f"{rows[~free[rows]][0]} in both."
-            )
-        free[rows] = False
-    shares = {name: share for name, share in held.items() if name not in given}
-    drawn = _drawn(np.flatnonzero(free), n, shares, seed, groups)
-    parts = {**given, **drawn}
-    if not len(parts["train"]):
-        raise ValueError(f"`validation` and `test` should leave rows for training. Found {n} held.")
-    return {name: rows for name, rows in parts.items() if len(rows)}
-
-
-def _is_given(rows: Held) -> bool:
-    return not isinstance(rows, int | float | np.number) and rows is not None
-
-
-def _given(name: str, rows: Any, n: int) -> Rows:
-    found = rows.detach().cpu().numpy() if isinstance(rows, Tensor) else np.asarray(rows)
-    if found.dtype == bool and found.shape == (n,):
-        return np.flatnonzero(found)
-    if found.ndim != 1 or found.dtype.kind not in "iu" or not np.isin(found, np.arange(n)).all():
-        raise ValueError(
-            f"`{name}` should be a share of the rows, row numbers from 0 to {n - 1}, or a mask of "
-            f"{n} truth values. Found an array of shape {list(found.shape)} and type {found.dtype}"
-            + (f" from {found.min()} to {found.max()}." if found.dtype.kind in "iu" else ".")
-        )
-    return np.unique(found).astype(np.int64)
-
-
-def _drawn(
-    free: Rows, n: int, shares: Mapping[str, Any], seed: int, groups: Column | None
-) -> dict[str, Rows]:
-    """Returns shares of ``n`` rows, drawn from those that are free, and the rest for training."""
-    for name, share in shares.items():
-        if share is not None:
-            check_number(name, share)
-            if not 0.0 <= share < 1.0:
-                raise ValueError(f"`{name}` should be in [0, 1). Found `{name} = {share}`.")
-    member = np.arange(n)
-    if groups is not None:
-        places = {value: place for place, value in enumerate(dict.fromkeys(groups.values.tolist()))}
-        member = np.array([places[value] for value in groups.values.tolist()])
-    order = torch.randperm(int(member.max()) + 1, generator=stream(seed, "table")).numpy()
-    free = free[np.argsort(order[member[free]], kind="stable")]  # groups one after another
-    ends, found = 0, {}
-    starts = np.flatnonzero(np.diff(member[free], prepend=-1))  # where a group begins
-    for name, share in shares.items():
-        wanted = ends + round((share or 0.0) * n)
-        end = int(starts[np.abs(starts - wanted).argmin()]) if len(starts) and wanted else ends
-        found[name], ends = np.sort(free[ends:end]), end
-    return {**found, "train": np.sort(free[ends:])}
 
 
 def _task(way: TargetColumn, column: Column, inputs: Tensor, parts: Mapping[str, Rows]) -> Task:

@@ -1,12 +1,13 @@
 """How well runs do on held-out examples, with the gates of evaluation."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
+from torch.utils._pytree import tree_leaves, tree_map
 
 from .._engine import FlatParameters, Run, rounded, widened
 from .._schema import Evaluation, Floats
@@ -49,24 +50,31 @@ def evaluate(
         parameters.network.eval()
         columns = _columns(runs, parameters, split, is_vmapped)
         parameters.network.train()
-    losses = np.stack([column.losses for column in columns], axis=1)  # [R, T]
-    accuracies = np.stack([column.accuracies for column in columns], axis=1)
-    classifies = not np.isnan(accuracies).all()
-    nothing = np.full(len(runs), np.nan)
-    names = dict.fromkeys(name for column in columns for name in column.metrics)
-    metrics = {
-        name: np.stack([column.metrics.get(name, nothing) for column in columns], axis=1)
-        for name in names
-    }
+    tables = _joined(columns, np.stack, axis=1)  # [R, T] each
+    classifies = not np.isnan(tables.accuracies).all()
     return [
         Evaluation(
             split=split,
-            losses=losses[r],
-            accuracies=accuracies[r] if classifies else None,
-            metrics={name: values[r] for name, values in metrics.items()},
+            losses=tables.losses[r],
+            accuracies=tables.accuracies[r] if classifies else None,
+            metrics={name: values[r] for name, values in tables.metrics.items()},
         )
         for r in range(len(runs))
     ]
+
+
+def _joined(columns: Sequence[Column], join: Callable[..., Floats], axis: int) -> Column:
+    """Returns several columns as one; a metric that a task does not have is NaN."""
+    nothing = np.full_like(columns[0].losses, np.nan)
+    names = dict.fromkeys(name for column in columns for name in column.metrics)
+    return Column(
+        join([column.losses for column in columns], axis=axis),
+        join([column.accuracies for column in columns], axis=axis),
+        {
+            name: join([column.metrics.get(name, nothing) for column in columns], axis=axis)
+            for name in names
+        },
+    )
 
 
 def _columns(
@@ -84,16 +92,7 @@ def _columns(
             _column(parameters, row, t, run.tasks[t], split, None)
             for row, run in zip(rows, runs, strict=True)
         ]
-        columns.append(
-            Column(
-                np.concatenate([column.losses for column in own]),
-                np.concatenate([column.accuracies for column in own]),
-                {
-                    name: np.concatenate([column.metrics[name] for column in own])
-                    for name in own[0].metrics
-                },
-            )
-        )
+        columns.append(_joined(own, np.concatenate, axis=0))
     return columns
 
 
@@ -113,12 +112,12 @@ def _column(
     total = torch.zeros(2, n_runs or 1, device=parameters.device)
     n_total, seen = torch.zeros((), device=parameters.device), []
     for x, y in _batches(examples, parameters):
-        n = _n_known(y)
+        n, n_examples = _n_known(y), _n_examples(y)
 
         def one(
-            state: dict[str, Tensor], x: Any = x, y: Tensor = y, n: Tensor = n
+            state: dict[str, Tensor], x: Any = x, y: Any = y, n: Tensor = n, end: int = n_examples
         ) -> tuple[Tensor, Tensor]:
-            outputs = widened(functional_call(parameters.network, state, (x, index)))[: len(y)]
+            outputs = widened(functional_call(parameters.network, state, (x, index)))[:end]
             loss = task.loss_function(outputs, y) * n
             if not _has_classes(task, outputs):
                 return torch.stack([loss, torch.full_like(loss, torch.nan)]), outputs
@@ -132,7 +131,7 @@ def _column(
         total += torch.where(n > 0, scores.T, 0.0)
         n_total += n
         if task.metrics:
-            seen.append((outputs.cpu(), y.cpu()))
+            seen.append((outputs.cpu(), on_device(y, torch.device("cpu"))))
     losses, accuracies = (total / n_total).cpu().double().numpy()
     return Column(losses, accuracies, _metrics(task, seen))
 
@@ -142,19 +141,22 @@ def _has_classes(task: Task, outputs: Tensor) -> bool:
     return task.is_classification and (task.n_outputs == 1 or outputs.shape[1:2] != (1,))
 
 
-def _n_known(y: Tensor) -> Tensor:
+def _n_examples(y: Any) -> int:
+    return next(len(leaf) for leaf in tree_leaves(y) if isinstance(leaf, Tensor))
+
+
+def _n_known(y: Any) -> Tensor:
     """Returns how many labels count, or examples where targets are no labels."""
-    if y.is_floating_point():
-        return torch.tensor(len(y), device=y.device)
-    known: Tensor = (y != UNKNOWN).sum()
-    return known
+    if isinstance(y, Tensor) and not y.is_floating_point():
+        return (y != UNKNOWN).sum()
+    return torch.tensor(_n_examples(y))
 
 
-def _metrics(task: Task, seen: Sequence[tuple[Tensor, Tensor]]) -> dict[str, Floats]:
+def _metrics(task: Task, seen: Sequence[tuple[Tensor, Any]]) -> dict[str, Floats]:
     if not task.metrics:
         return {}
     outputs = torch.cat([part for part, _ in seen], dim=1)  # [R, N, ...]
-    targets = torch.cat([part for _, part in seen])
+    targets = tree_map(lambda *parts: torch.cat(parts), *(part for _, part in seen))
     found = {}
     for name, metric in task.metrics.items():
         try:

@@ -11,9 +11,9 @@ from torch.utils._pytree import tree_leaves, tree_map
 from .._checks import check_at_least
 from .._engine import Run
 from .._schema import LogEntry
-from ..modules import as_network
+from ..modules import TaskNetwork, as_network
 from ..settings import TrainingSettings
-from ..tasks import Task, as_inputs, on_device
+from ..tasks import Task, as_inputs, on_device, preprocess
 from ._display import bar
 from ._result import FitResult
 from ._signals import asked_by_signals
@@ -122,12 +122,19 @@ def predict(network: nn.Module, inputs: Any, task: int | str, *, batch_size: int
     network.eval()
     try:
         parts = [
-            whole(as_inputs(on_device(part, device)), index).cpu()
+            whole(_as_in_training(on_device(part, device), whole), index).cpu()
             for part in _parts(inputs, batch_size)
         ]
     finally:
         network.train(was_training)
     return torch.cat(parts)
+
+
+def _as_in_training(inputs: Any, network: TaskNetwork) -> Any:
+    """Returns inputs as `fit` gives them to a network; one array of bytes is an image."""
+    if isinstance(inputs, Tensor):
+        return preprocess(inputs, None, 1.0, keep=network.accepted_dtypes)
+    return as_inputs(inputs)
 
 
 def _parts(inputs: Any, size: int) -> Iterator[Any]:

@@ -1,5 +1,6 @@
 """What training a network gave, and how it reads."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -77,22 +78,11 @@ class FitResult:
         ]
 
     def __str__(self) -> str:
-        heads, rows = ["task"], [[name] for name in self.task_names]
+        columns = [_aligned(["task", *self.task_names], "<")]
         for head, values in self._columns():
-            heads.append(head)
-            for row, value in zip(rows, values, strict=True):
-                row.append("–" if np.isnan(value) else f"{value:.4g}")
-        heads.append("uses")
-        for task, row in enumerate(rows):
-            row.append(self._uses(task))
-        widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-        lines = [
-            "  ".join(
-                cell.ljust(width) if place in (0, len(heads) - 1) else cell.rjust(width)
-                for place, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ).rstrip()
-            for line in [heads, *rows]
-        ]
+            columns.append(_aligned([head, *map(_number, values)], ">"))
+        columns.append(["uses", *map(self._uses, range(len(self.task_names)))])
+        lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
         best = f", weights of round {self.best_round:,}" if self.best_round else ""
         title = f"{self.rounds:,} rounds{best}"
         told = [f"! {sentence}" for sentence in self.warnings()]
@@ -137,3 +127,13 @@ class FitResult:
                 "overfitting is seen."
             )
         return lines
+
+
+def _aligned(cells: Sequence[str], side: str) -> list[str]:
+    """Returns the cells of a column in one width."""
+    width = max(map(len, cells))
+    return [f"{cell:{side}{width}}" for cell in cells]
+
+
+def _number(value: float) -> str:
+    return "–" if np.isnan(value) else f"{value:.4g}"

@@ -46,12 +46,13 @@ class Tracker:
         sums, counts = _by_task(values, order, self._n_tasks)
         self._interval.append(sums)
         self._counts.append(counts)
-        self._last.extend(sums.sum(axis=2) / counts.sum(axis=2))
+        means = sums.sum(axis=2) / counts.sum(axis=2)  # [K, R]
+        self._last.extend(means)
         for step, run in np.argwhere(~np.isfinite(values)):
             if self.failed[run] is None:
                 self.failed[run] = self._n_steps + int(step)
         self._n_steps += len(values)
-        self.last_block = values.mean(axis=0)
+        self.last_block = means.mean(axis=0)
 
     def entries(self, done: int, validations: list[Evaluation] | None) -> list[LogEntry]:
         """Returns each run's log entry for the rounds since the last call."""
@@ -145,24 +146,24 @@ class BestCheckpoint:
 
     def consider(self, validations: Sequence[Evaluation], done: int) -> None:
         """Keeps the present weights of the runs that are better than they were."""
-        scores = [score(validation, self._checked, self._by) for validation in validations]
         improved = [
-            new > old and over is None
-            for new, old, over in zip(scores, self._scores, self.over, strict=True)
+            self._is_better(run, score(validation, self._checked, self._by), done)
+            for run, validation in enumerate(validations)
         ]
-        now = self._parameters.snapshot()
-        if self._snapshot is None:
-            self._snapshot = now
-        mask = torch.tensor(improved, device=self._parameters.device)
-        for name, value in self._snapshot.items():
-            row_mask = mask.view(-1, *[1] * (value.ndim - 1))
-            torch.where(row_mask, now[name], value, out=value)
-        for run, is_better in enumerate(improved):
-            self._n_worse[run] = 0 if is_better else self._n_worse[run] + 1
-            if is_better:
-                self._scores[run], self.rounds[run] = scores[run], done
-            if self._patience and self._n_worse[run] >= self._patience and self.over[run] is None:
-                self.over[run] = done
+        kept = self._snapshot or self._parameters.snapshot()
+        self._snapshot = self._chosen([not is_better for is_better in improved], kept)
+
+    def _is_better(self, run: int, new: float, done: int) -> bool:
+        """Notes a run's score, and whether it was the last to be looked at."""
+        if self.over[run] is not None:
+            return False
+        if new > self._scores[run]:
+            self._scores[run], self.rounds[run], self._n_worse[run] = new, done, 0
+            return True
+        self._n_worse[run] += 1
+        if self._patience and self._n_worse[run] >= self._patience:
+            self.over[run] = done
+        return False
 
     def state(self) -> dict[str, Tensor]:
         """Returns copies of what is remembered."""
@@ -188,9 +189,19 @@ class BestCheckpoint:
             fill("best", self._snapshot, tensors, self._parameters)
 
     def restore(self) -> None:
-        """Puts the best weights back, where any were kept."""
+        """Puts the best weights back; a run whose score was never a number has its last ones."""
         if self._snapshot is not None:
-            self._parameters.restore(self._snapshot)
+            was_best = [done is not None for done in self.rounds]
+            self._parameters.restore(self._chosen(was_best, self._snapshot))
+
+    def _chosen(self, runs: Sequence[bool], others: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns ``others`` for these runs, and what the rest have now."""
+        mask = torch.tensor(runs, device=self._parameters.device)
+        now = self._parameters.snapshot()
+        for name, value in now.items():
+            row_mask = mask.view(-1, *[1] * (value.ndim - 1))
+            torch.where(row_mask, others[name], value, out=value)
+        return now
 
 
 def score(validation: Evaluation, checked: NDArray[np.bool_], by: str = "") -> float:

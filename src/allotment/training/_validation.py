@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from .._checks import described, is_list_of
 from .._engine import Run, check_alike, why_fetched
 from ..modules import TaskNetwork
-from ..tasks import UNKNOWN, Task, mean_squared_error
+from ..tasks import UNKNOWN, Split, Stream, Task, mean_squared_error
 from ._diagnostics import in_words, outputs_of, two_examples
 
 _REGRESSION = " Whole numbers are taken for labels; numbers to predict should be floating-point."
@@ -50,6 +50,8 @@ def check_runs(runs: Sequence[Run]) -> None:
     outputs = _outputs(runs[0])
     seen = set()
     for run in runs:
+        for task in run.tasks if len(runs) > 1 else ():
+            _check_lasts(f"Task {task.name!r}, of several runs: ", task.train)
         if not any(parameter.requires_grad for parameter in run.network.parameters()):
             raise ValueError("A network should have parameters that learn. Found all frozen.")
         for index, (task, tried) in enumerate(zip(run.tasks, outputs, strict=False)):
@@ -116,9 +118,10 @@ def _check_broadcast(task: Task, width: int | None) -> None:
     targets = two_examples(task.train)[1]
     if width != 1 or task.loss is None or targets.ndim != 1:
         return
-    are_numbers = targets.is_floating_point()
-    outputs = torch.tensor([[0.25], [0.75]], dtype=targets.dtype if are_numbers else None)
-    targets = targets.new_tensor([0.1, 0.9] if are_numbers else [0, 1])
+    if targets.is_floating_point():
+        outputs, targets = targets.new_tensor([[0.25], [0.75]]), targets.new_tensor([0.1, 0.9])
+    else:
+        outputs, targets = torch.tensor([[0.25], [0.75]]), targets.new_tensor([0, 1])
     columns = targets.unsqueeze(1)
     apart = [_tried(task, outputs[i : i + 1], columns[i : i + 1]) for i in range(2)]
     if apart[0] is None or apart[1] is None:
@@ -161,19 +164,24 @@ def _check_labels(task: Task, width: int | None, tried: Tensor | None) -> None:
             f"Found targets {in_words(one_each)}."
         )
     for name in ("train", "validation", "test"):
-        split = task.split(name)
-        if split is None:
-            continue
-        labels = split.targets if split.rows is None else split.targets[split.rows]
-        labels = labels[labels != UNKNOWN] if labels.ndim > 1 else labels
-        for label in (int(labels.min()), int(labels.max())):
-            if not 0 <= label < width:
-                raise ValueError(
-                    f"Task {task.name!r} should have labels from 0 to {width - 1}, since the "
-                    f"network has {width} output{'s' * (width > 1)} for it. "
-                    f"Found the label {label} in `{name}`."
-                    + (_REGRESSION if width == 1 else _UNSEEN if name != "train" else "")
-                )
+        label = _label_beyond(task.split(name), width)
+        if label is not None:
+            hint = "" if name == "train" else _UNSEEN
+            raise ValueError(
+                f"Task {task.name!r} should have labels from 0 to {width - 1}, since the "
+                f"network has {width} output{'s' * (width > 1)} for it. "
+                f"Found the label {label} in `{name}`." + (_REGRESSION if width == 1 else hint)
+            )
+
+
+def _label_beyond(split: Split | None, width: int) -> int | None:
+    """Returns a label of a split that is no class, if there is one."""
+    if split is None:
+        return None
+    labels = split.targets if split.rows is None else split.targets[split.rows]
+    labels = labels[labels != UNKNOWN] if labels.ndim > 1 else labels
+    ends = (int(labels.min()), int(labels.max()))
+    return next((label for label in ends if not 0 <= label < width), None)
 
 
 def _are_by_place(targets: Tensor, outputs: Tensor | None) -> bool:
@@ -183,25 +191,39 @@ def _are_by_place(targets: Tensor, outputs: Tensor | None) -> bool:
 
 def _check_held_out(run: Run, task: Task) -> None:
     """Raises unless held-out examples are like those for training, as far as it matters."""
+    is_fetched = bool(why_fetched([task]))
+    inputs, targets = two_examples(task.train)
     for name in ("validation", "test"):
         split = task.held_out(name)
         if split is None:
             continue
-        inputs, targets = two_examples(task.train)
+        _check_lasts(f"Task {task.name!r}, {name}: ", split)
         x, y = two_examples(split)
         if not isinstance(targets, Tensor) or not isinstance(y, Tensor):
             continue  # targets of any structure, for a loss of one's own
-        is_fetched = bool(why_fetched([task]))
-        shapes = {len(v.shape) if is_fetched else v.shape for v in (targets, y)}
-        if len(shapes) > 1 or targets.is_floating_point() != y.is_floating_point():
+        is_fetched = is_fetched or not isinstance(split, Split)
+        if _form(targets, is_fetched) != _form(y, is_fetched):
             raise ValueError(
                 f"Task {task.name!r} should have targets of one shape and kind in all splits. "
                 f"Found {in_words(targets)} in `train` and {in_words(y)} in `{name}`."
             )
-        if is_fetched:
-            continue
-        if x.shape != inputs.shape:  # may be no mistake: some networks take images of any size
+        if not is_fetched and x.shape != inputs.shape:
+            # May be no mistake: some networks take images of any size.
             try:
                 outputs_of(run.network, x, run.seed)
             except ValueError as error:
                 raise ValueError(f"Task {task.name!r}, {name}: {error}") from error
+
+
+def _check_lasts(where: str, examples: object) -> None:
+    """Raises where examples can be gone through once, but are needed again."""
+    if isinstance(examples, Stream) and examples.is_once:
+        raise ValueError(
+            f"{where}batches should be such as can be given again, as a function that returns an "
+            f"iterator does. Found {described(examples.source)}, which ends."
+        )
+
+
+def _form(targets: Tensor, is_fetched: bool) -> tuple[object, bool]:
+    """Returns what targets of all splits have in common; lengths may differ where fetched."""
+    return targets.ndim if is_fetched else targets.shape, targets.is_floating_point()

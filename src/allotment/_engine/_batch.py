@@ -1,0 +1,44 @@
+"""What one step is computed from."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from torch import Tensor
+
+from ..modules import Noise
+
+
+class Batch(NamedTuple):
+    """What one step of ``R`` runs is computed from; every tensor has the runs in front.
+
+    In a joint step the tasks come second, ``[R, T, ...]``. Where batches are fetched one by one,
+    inputs, targets and the draws for examples are lists in place of tensors.
+    """
+
+    tasks: Tensor  # [R]
+    inputs: Tensor  # [R, B, ...]
+    targets: tuple[Tensor, ...]  # [R, B, ...] of every spec; the task's own counts
+    noise: Noise  # [R, N], [R, B, D] and [R, B, N]
+    further: tuple[Any, ...] = ()  # the rest of a batch that is computed in pieces
+
+    def part(self, index: int, task: int | Tensor, shares_inputs: bool = False) -> tuple[Any, ...]:
+        """Returns the arguments of one run, or of one task in a run."""
+        targets = tuple(part[index] for part in self.targets)
+        noise = Noise(*(None if part is None else part[index] for part in self.noise))
+        return task, self.inputs if shares_inputs else self.inputs[index], targets, noise
+
+    def in_pieces(self, n: int, shares_inputs: bool) -> "Batch":
+        """Returns it as the first of ``n`` pieces, with the rest beside it."""
+        dim = self.tasks.ndim  # of the examples, behind runs and the tasks of a joint step
+
+        def cut(part: Tensor | None) -> Sequence[Any]:
+            return [None] * n if part is None else part.chunk(n, dim)
+
+        inputs = self.inputs.chunk(n, 1) if shares_inputs else cut(self.inputs)
+        targets = zip(*map(cut, self.targets), strict=True)
+        dropout, examples = cut(self.noise.dropout), cut(self.noise.examples)
+        pieces = [
+            Batch(self.tasks, x, y, Noise(self.noise.gates, features, own))
+            for x, y, features, own in zip(inputs, targets, dropout, examples, strict=True)
+        ]
+        return pieces[0]._replace(further=tuple(pieces[1:]))
