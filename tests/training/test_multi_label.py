@@ -130,11 +130,13 @@ def test_it_learns() -> None:
     assert (result.history[-1].losses < 0.5 * result.history[0].losses).all()
 
 
-def test_pieces_of_a_batch_are_the_batch_where_all_labels_are_known() -> None:
+@mark.parametrize("share_known", [1.0, 0.5])
+def test_pieces_of_a_batch_are_the_batch(share_known: float) -> None:
     weights = []
     for n in (1, 2):
         network = a_network()
-        fit(network, labelled(), SETTINGS.changed(accumulate=n))
+        tasks = labelled(share_known=share_known)
+        fit(network, tasks, SETTINGS.changed(accumulate=n))
         weights.append(network.state_dict())
     for name, value in weights[0].items():
         assert_close(weights[1][name], value, rtol=1e-4, atol=1e-5)

@@ -116,7 +116,7 @@ class DeviceBatches(Batches):
     def _examples(
         self, block: Block, here: "_Entry", n_alike: int
     ) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """Returns a step's inputs and targets; behind them, where needed, which are known."""
+        """Returns a step's inputs and targets; behind them, if needed, what each label counts."""
         if self._dataset is None:
             assert block.inputs is not None
             return here.of(block.inputs), tuple(here.of(targets) for targets in block.targets)
@@ -127,7 +127,8 @@ class DeviceBatches(Batches):
             return x, y
         assert self._labels is not None
         known = self._labels.fetch(here.by_run(rows), here.by_run(here.of(block.tasks)))
-        return x, (*y, known.flatten(0, 1))
+        shares = known / known.sum(dim=2, keepdim=True).clamp_min(1)  # of the mean over the batch
+        return x, (*y, (shares * self._n_pieces).flatten(0, 1))
 
 
 def noise_widths(network: "TaskNetwork") -> dict[str, int]:

@@ -35,7 +35,7 @@ class Losses:
     """The loss specs of all tasks of ``R`` runs, and the loss of a batch.
 
     A batch holds targets of every spec, of which the one of its task counts. Where they
-    ``are_masked``, behind them is which labels are known; a loss is then the mean over those.
+    ``are_masked``, behind them is what each label counts: nothing where it is not known.
     """
 
     def __init__(
@@ -84,8 +84,8 @@ class Losses:
     ) -> Tensor:
         """Returns the loss of one run's batch, given its targets ``[B, ...]`` of every target."""
         if self._are_masked:
-            *targets, known = targets
-            return self._of_known(outputs, targets, task, run, known)
+            *targets, shares = targets
+            return self._of_known(outputs, targets, task, run, shares)
         return self._of_all(outputs, targets, task, run)
 
     def _of_known(
@@ -94,7 +94,7 @@ class Losses:
         targets: Sequence[Tensor],
         task: int | Tensor,
         run: int,
-        known: Tensor,
+        shares: Tensor,
     ) -> Tensor:
         """Returns the mean loss over examples whose label is known, 0 where none is."""
 
@@ -102,8 +102,8 @@ class Losses:
             alone = [part.unsqueeze(0) for part in target]
             return self._of_all(output.unsqueeze(0), alone, task, run)
 
-        each = torch.where(known, vmap(one)(outputs, *targets), 0.0)
-        return each.sum() / known.sum().clamp_min(1)
+        each = torch.where(shares > 0, vmap(one)(outputs, *targets), 0.0)
+        return (each * shares).sum()
 
     def _of_all(
         self, outputs: Tensor, targets: Sequence[Tensor], task: int | Tensor, run: int

@@ -294,9 +294,7 @@ def _estimates_column(label: str, shown: dict[str, Estimate]) -> Column[str]:
     is_one = len(runs) == 1
 
     def cell(name: str) -> str:
-        value = shown[name]
-        if not value.n:
-            return NOTHING
-        return value.value_text if is_one else str(value)
+        text = shown[name].value_text if is_one else str(shown[name])
+        return text if shown[name].n else NOTHING
 
     return Column(f"{label} ({runs.pop()})" if is_one else label, cell)
