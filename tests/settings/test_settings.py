@@ -286,3 +286,26 @@ def test_records_of_the_first_version_are_read() -> None:
     }
     new = asdict(TrainingSettings())
     assert from_record(new) == new
+
+
+@mark.parametrize(
+    ("kind", "name", "message"),
+    [
+        (TrainingSettings, "lr", r"Found 'lr'\. `learning_rate` is in a group: optimization=Optim"),
+        (
+            TrainingSettings,
+            "learning_rate",
+            r"in a group: optimization=Optimization\(learning_",
+        ),
+        (TrainingSettings, "epochs", r"Found 'epochs'\. It is called `rounds`\."),
+        (TrainingSettings, "bach_size", r"Found 'bach_size'\. Did you mean 'batch_size'\?"),
+        (
+            Optimization,
+            "lr",
+            r"^Optimization has learning_rate, .* It is called `learning_rate`",
+        ),
+    ],
+)
+def test_an_unknown_setting_is_told_where_it_belongs(kind: type, name: str, message: str) -> None:
+    with raises(TypeError, match=message):
+        kind(**{name: 1})

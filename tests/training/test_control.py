@@ -213,3 +213,21 @@ def test_a_result_reads_as_a_table() -> None:
     ]
     assert lines[3].startswith("classes 0")
     assert "al.extract(network, 'classes 0')" in lines[-1]
+
+
+def test_a_stopped_training_says_so_and_has_its_last_losses() -> None:
+    def stop(progress: Progress) -> None:
+        if progress.round == 70:
+            progress.stop()
+
+    settings = SETTINGS.changed(rounds=40_000)  # a log entry every 140 rounds
+    result = fit(a_classifier(), classes(3, 4), settings, on_progress=stop)
+    assert result.history[-1].round == result.rounds == 70
+    assert not result.was_interrupted
+    assert str(result).startswith("70 of 40,000 rounds")
+
+
+def test_a_metric_is_one_number() -> None:
+    with raises(ValueError, match=r"A metric should be one number\. Found shape \[30\]") as caught:
+        fit(a_classifier(), measured(each=lambda outputs, targets: outputs[:, 0]), SETTINGS)
+    assert caught.value.__notes__ == ["This is the metric 'each' of task 'classes 0'."]

@@ -17,6 +17,20 @@ class LossBalancing:
 
     needs_gradients: bool = False
 
+    def _chosen(self) -> dict[str, object]:
+        """Returns what it was made with; tensors are what it remembers."""
+        return {name: v for name, v in vars(self).items() if not isinstance(v, Tensor)}
+
+    def __eq__(self, other: object) -> bool:
+        return type(self) is type(other) and self._chosen() == other._chosen()
+
+    def __hash__(self) -> int:
+        return hash(type(self))
+
+    def __repr__(self) -> str:
+        chosen = ", ".join(f"{name}={value!r}" for name, value in self._chosen().items())
+        return f"{type(self).__name__}({chosen})"
+
     def start(self, n_runs: int, n_tasks: int, device: torch.device) -> None:
         """Makes ready for a training; what it remembers begins anew."""
 

@@ -1,8 +1,9 @@
 """Settings that belong together, each group a frozen value of its own."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, fields
+from functools import wraps
+from typing import Any, TypeVar
 
 import torch
 
@@ -12,6 +13,7 @@ from .._checks import (
     check_field_types,
     check_fraction,
     check_positive,
+    nearest,
 )
 
 PRECISIONS = ["off", "tf32", "bfloat16"]
@@ -23,6 +25,37 @@ OptimizerFactory = Callable[[list[dict[str, Any]]], torch.optim.Optimizer]
 ScheduleFactory = Callable[[torch.optim.Optimizer], torch.optim.lr_scheduler.LRScheduler]
 
 
+Settings = TypeVar("Settings")
+
+ELSEWHERE = {"lr": "learning_rate", "epochs": "rounds", "steps": "rounds", "momentum": "optimizer"}
+
+
+def explains_unknown(kind: type[Settings]) -> type[Settings]:
+    """Lets a class of settings say where a name belongs that it does not have."""
+    made = kind.__init__
+
+    @wraps(made)
+    def explained(self: Settings, *arguments: Any, **values: Any) -> None:
+        known = [field.name for field in fields(kind)]  # type: ignore[arg-type]
+        for name in values:
+            if name not in known:
+                raise TypeError(_where(name, kind.__name__, known))
+        made(self, *arguments, **values)
+
+    kind.__init__ = explained  # type: ignore[method-assign, assignment]
+    return kind
+
+
+def _where(name: str, kind: str, known: Sequence[str]) -> str:
+    meant = ELSEWHERE.get(name, name)
+    rule = f"{kind} has {', '.join(known)}. Found {name!r}."
+    for group, other in GROUPS:
+        if meant in [field.name for field in fields(other)] and meant not in known:
+            return f"{rule} `{meant}` is in a group: {group}={other.__name__}({meant}=...)."
+    return rule + (f" It is called `{meant}`." if meant in known else nearest(meant, known))
+
+
+@explains_unknown
 @dataclass(frozen=True, kw_only=True)
 class Optimization:
     """How parameters change.
@@ -69,6 +102,7 @@ class Optimization:
             )
 
 
+@explains_unknown
 @dataclass(frozen=True, kw_only=True)
 class Penalties:
     """What is charged for gates, beside the loss.
@@ -102,6 +136,7 @@ class Penalties:
             check_at_least(name, getattr(self, name), 0.0)
 
 
+@explains_unknown
 @dataclass(frozen=True, kw_only=True)
 class Augmentation:
     """How training images are changed at random, each time anew.
@@ -130,6 +165,7 @@ class Augmentation:
             raise ValueError(f"`zoom` should be below 1. Found `zoom = {self.zoom}`.")
 
 
+@explains_unknown
 @dataclass(frozen=True, kw_only=True)
 class Execution:
     """How steps are computed; `plan` says what came of it.

@@ -5,7 +5,7 @@ from typing import Any
 
 from .._checks import check_at_least, check_choice, check_field_types, described, nearest
 from ._balancing import LossBalancing
-from ._groups import GROUPS, Augmentation, Execution, Optimization, Penalties
+from ._groups import GROUPS, Augmentation, Execution, Optimization, Penalties, explains_unknown
 
 ROUNDS_PER_BLOCK = 10  # random draws are made for so many rounds at a time
 
@@ -23,6 +23,7 @@ _LEAST = {"rounds": 1, "batch_size": 1, "evaluate_every": 1, "sampling_power": 0
 _OLD_VALUES = {("decay", "none"): "constant", ("precision", "float32"): "off"}
 
 
+@explains_unknown
 @dataclass(frozen=True, kw_only=True)
 class TrainingSettings:
     """The settings of a training run; a round is one batch for every task.

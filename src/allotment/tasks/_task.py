@@ -134,8 +134,12 @@ class Task:
 
     @property
     def _some_targets(self) -> Any:
-        has_arrays = isinstance(self.train, Split | ArrayExamples)
-        return self.train.targets if has_arrays else self.train.first()[1]
+        if isinstance(self.train, Split | ArrayExamples):
+            return self.train.targets
+        try:
+            return self.train.first()[1]
+        except ValueError as error:
+            raise ValueError(f"Task {self.name!r}, train: {error}") from error
 
     def split(self, name: str) -> Split | None:
         """Returns the arrays of a split, where it has this split and they are arrays."""

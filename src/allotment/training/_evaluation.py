@@ -172,8 +172,12 @@ def _measured(metric: Metric, outputs: Tensor, targets: Tensor) -> float:
     if hasattr(metric, "update") and hasattr(metric, "compute"):  # one of torchmetrics
         metric.reset()  # type: ignore[attr-defined]
         metric.update(outputs, targets)
-        return float(metric.compute())
-    return float(metric(outputs, targets))
+        value = metric.compute()
+    else:
+        value = metric(outputs, targets)
+    if isinstance(value, Tensor | np.ndarray) and list(value.shape) not in ([], [1]):
+        raise ValueError(f"A metric should be one number. Found shape {list(value.shape)}.")
+    return float(value)
 
 
 def _batches(source: HeldOut, parameters: FlatParameters) -> Iterator[tuple[Any, Tensor]]:

@@ -72,6 +72,8 @@ def fit(
         best_round=outcome.best_round,
         failed_step=outcome.failed_step,
         rounds=outcome.rounds,
+        rounds_planned=settings.rounds,
+        was_interrupted=bool(asked),
         task_names=tuple(task.name for task in run.tasks),
         component_names=run.network.component_names,
         layer_sizes=run.network.layer_sizes,

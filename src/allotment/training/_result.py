@@ -25,6 +25,8 @@ class FitResult:
         best_round: Where the weights come from, if chosen on validation.
         failed_step: The task batch, counted from 0, whose loss was not finite, if any.
         rounds: Rounds done.
+        rounds_planned: Rounds that the settings asked for.
+        was_interrupted: Whether Ctrl-C ended the training.
         task_names: One for each task.
         component_names: One for each component.
         layer_sizes: Components in each modular layer.
@@ -40,6 +42,8 @@ class FitResult:
     best_round: int | None
     failed_step: int | None
     rounds: int
+    rounds_planned: int
+    was_interrupted: bool
     task_names: tuple[str, ...]
     component_names: tuple[str, ...]
     layer_sizes: tuple[int, ...]
@@ -84,7 +88,9 @@ class FitResult:
         columns.append(["uses", *map(self._uses, range(len(self.task_names)))])
         lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
         best = f", weights of round {self.best_round:,}" if self.best_round else ""
-        title = f"{self.rounds:,} rounds{best}"
+        planned = f" of {self.rounds_planned:,}" if self.rounds < self.rounds_planned else ""
+        how = ", stopped by Ctrl-C" if self.was_interrupted else ""
+        title = f"{self.rounds:,}{planned} rounds{how}{best}"
         told = [f"! {sentence}" for sentence in self.warnings()]
         return "\n".join([title, "", *lines, "", *told, *self._next()])
 

@@ -119,7 +119,8 @@ def _training(
     trainer.settle()
     best.restore()
     outcomes = _outcomes(runs, trainer, tracker, best, done, time.perf_counter() - started)
-    yield Progress(done, tracker.last_block, list(tracker.failed), outcomes=outcomes)
+    rest = tracker.entries(done, None) if tracker.is_amid else None  # where it was stopped
+    yield Progress(done, tracker.last_block, list(tracker.failed), rest, outcomes=outcomes)
 
 
 def _best_checkpoint(run: Run, trainer: Trainer) -> BestCheckpoint:
