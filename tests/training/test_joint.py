@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.testing import assert_allclose
-from pytest import mark
+from pytest import mark, param
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -71,7 +71,7 @@ def test_one_joint_step_follows_the_mean_of_the_gradients_of_all_tasks() -> None
 
 
 @mark.usefixtures("double")
-@mark.parametrize("make", [of_classes, of_pictures, of_other_heads])
+@mark.parametrize("make", [of_classes, param(of_pictures, marks=mark.slow), of_other_heads])
 def test_losses_come_back_for_each_task(make: Callable[[], Run]) -> None:
     run = jointly(make(), rounds=10)
     n_tasks = len(run.tasks)

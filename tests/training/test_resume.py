@@ -134,7 +134,9 @@ def assert_same_news(a: Sequence[Progress], b: Sequence[Progress]) -> None:
 
 
 @mark.parametrize("of", KINDS)
-@mark.parametrize("seeds", [(3,), (0, 1, 2)], ids=["alone", "together"])
+@mark.parametrize(
+    "seeds", [param((3,), id="alone", marks=mark.slow), param((0, 1, 2), id="together")]
+)
 def test_going_on_tells_and_ends_the_same(
     of: Callable[[int], Run], seeds: Sequence[int], monkeypatch: MonkeyPatch
 ) -> None:
