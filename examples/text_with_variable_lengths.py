@@ -1,4 +1,4 @@
-"""Sentences of any length from a DataLoader for each task: padded batches, masked means."""
+"""Sentences of any length from a DataLoader for each task: padded, and padding does not count."""
 
 from typing import Any
 

@@ -112,7 +112,7 @@ def _column(
     total = torch.zeros(2, n_runs or 1, device=parameters.device)
     n_total, seen = torch.zeros((), device=parameters.device), []
     for x, y in _batches(examples, parameters):
-        n, n_examples = _n_known(y), _n_examples(y)
+        n, n_examples = _n_known(y), len(_first_tensor(y))
 
         def one(
             state: dict[str, Tensor], x: Any = x, y: Any = y, n: Tensor = n, end: int = n_examples
@@ -141,15 +141,16 @@ def _has_classes(task: Task, outputs: Tensor) -> bool:
     return task.is_classification and (task.n_outputs == 1 or outputs.shape[1:2] != (1,))
 
 
-def _n_examples(y: Any) -> int:
-    return next(len(leaf) for leaf in tree_leaves(y) if isinstance(leaf, Tensor))
+def _first_tensor(y: Any) -> Tensor:
+    return next(leaf for leaf in tree_leaves(y) if isinstance(leaf, Tensor))
 
 
 def _n_known(y: Any) -> Tensor:
     """Returns how many labels count, or examples where targets are no labels."""
     if isinstance(y, Tensor) and not y.is_floating_point():
         return (y != UNKNOWN).sum()
-    return torch.tensor(_n_examples(y))
+    first = _first_tensor(y)
+    return torch.tensor(len(first), device=first.device)
 
 
 def _metrics(task: Task, seen: Sequence[tuple[Tensor, Any]]) -> dict[str, Floats]:

@@ -67,8 +67,8 @@ class FitResult:
         """Returns what should not stay unsaid, a sentence each."""
         if self.failed_step is not None:
             return [
-                f"The loss was not finite at task batch {self.failed_step}, and training was not "
-                "either from there on. A smaller `learning_rate` or `clip_norm=1.0` may help."
+                f"The loss was not finite at task batch {self.failed_step}, and nothing was learnt "
+                "from there on. A smaller `learning_rate` or `clip_norm=1.0` may help."
             ]
         dead = self.dead()
         if not dead:
