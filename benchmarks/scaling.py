@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -39,7 +38,7 @@ DESCRIPTION = (
 def network(n_tasks: int, n_components: int) -> MultiTaskNetwork:
     """Returns the 4-MNISTs network with other numbers of tasks and components."""
     outputs = {f"task {t}": 10 for t in range(n_tasks)}
-    return mnist_network(partial(GumbelMatrix, n_tasks), outputs, n_components)
+    return mnist_network(lambda c, **_: GumbelMatrix(n_tasks, c), outputs, n_components)
 
 
 def milliseconds(n_tasks: int, n_components: int, n_runs: int, device: torch.device) -> float:

@@ -18,7 +18,7 @@ from allotment.paper.networks import (
 )
 from tests.allocation.made_up import ByExample
 
-Allocate = Callable[[int], Allocation]
+Allocate = Callable[..., Allocation]
 
 N_TASKS = 3
 OUTPUTS = {"a": 2, "b": 5, "c": 3}
@@ -33,7 +33,7 @@ NETWORKS = {
 FORMS = [param(build, shape, id=build.__name__) for build, shape in NETWORKS.items()]
 
 
-def learnt(n_components: int) -> GumbelMatrix:
+def learnt(n_components: int, **offered: int) -> GumbelMatrix:
     """Returns gates of which each task has others open."""
     matrix = GumbelMatrix(N_TASKS, n_components)
     matrix.logits.data.normal_()
@@ -129,7 +129,7 @@ def test_it_can_be_trained_further() -> None:
 
 
 @mark.parametrize(
-    "allocate", [param(learnt, id="some"), param(lambda n: SharedBottom(3, n), id="all")]
+    "allocate", [param(learnt, id="some"), param(lambda n, **_: SharedBottom(3, n), id="all")]
 )
 def test_it_goes_through_torch_export(allocate: Allocate) -> None:
     own, x = extract(digits_network(allocate, OUTPUTS), "b"), torch.randn(4, 1, 8, 8)

@@ -26,7 +26,7 @@ def test_two_pairs_are_found_in_four_of_five_runs() -> None:
         tasks = synthetic_pairs(2, 1.0, seed=seed)
         with torch_stream(seed, "weights"):
             outputs = {task.name: task.n_outputs for task in tasks}
-            network = pairs_network(lambda c: GumbelMatrix(4, c), outputs)
+            network = pairs_network(lambda c, **_: GumbelMatrix(4, c), outputs)
         runs.append(Run(network, tasks, seed, settings))
     outcomes = outcomes_of(runs)
     assert all(outcome.status == "finished" for outcome in outcomes)

@@ -185,11 +185,13 @@ class Trainer:
 
     def _step(self, block: Block, index: int | Tensor) -> Tensor:
         """Takes one step; returns losses without penalties, ``[R, tasks per step]``."""
-        losses, gradients = self._gradients(self._learnt, self._batches.batch(block, index))
+        batch = self._batches.batch(block, index)
+        losses, gradients = self._gradients(self._learnt, batch)
         self._steps.step(gradients)
         self.parameters.clock += self._tasks_per_step
         if self._updates.any:
-            self._updates.take(self._tasks_per_step)
+            rows = (self.parameters.n_runs, -1)
+            self._updates.take(batch.tasks.view(rows), losses.view(rows))
         if self._ema is not None:
             self._ema.update()
         return losses.view(self.parameters.n_runs, -1)

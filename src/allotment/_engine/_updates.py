@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -66,7 +67,7 @@ class EMA:
 
 
 class AllocationUpdates:
-    """Calls `advance` of allocations that do more than count batches, with each run's tensors.
+    """Calls `observe` and an `advance` that does more than count batches, with each run's tensors.
 
     What it does to buffers is kept, be they changed in place or assigned. Runs are vmapped where
     that can be, which is found out here.
@@ -75,8 +76,7 @@ class AllocationUpdates:
     def __init__(self, parameters: FlatParameters) -> None:
         self._parameters = parameters
         self._within = Within(parameters.network)
-        allocations = [layer.allocation for layer in parameters.network.modular_layers]
-        self.any = any(type(a).advance is not Allocation.advance for a in allocations)
+        self.any = bool(_changing(parameters.network))
         self._is_vmapped = self.any and parameters.n_runs > 1 and self._can_be_vmapped()
 
     def _can_be_vmapped(self) -> bool:
@@ -84,7 +84,8 @@ class AllocationUpdates:
         try:
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("error")  # torch's, where it would go run by run as well
-                vmap(self._advanced)(self._parameters.state("network."))
+                none = torch.zeros(self._parameters.n_runs, device=self._parameters.device)
+                vmap(self._advanced)(self._parameters.state("network."), none.long(), none)
         except Exception:  # whatever a user's allocation raises
             return False
         finally:
@@ -92,24 +93,38 @@ class AllocationUpdates:
         return True
 
     @torch.no_grad()
-    def take(self, n_batches: int) -> None:
-        """Takes note of so many batches."""
-        for _ in range(n_batches):
+    def take(self, tasks: Tensor, losses: Tensor) -> None:
+        """Takes note of the batches of a step: their tasks and their losses, ``[R, K]`` each."""
+        for task, loss in zip(tasks.unbind(1), losses.unbind(1), strict=True):
             if self._is_vmapped:
-                after = vmap(self._advanced)(self._parameters.state("network."))
+                after = vmap(self._advanced)(self._parameters.state("network."), task, loss)
             else:
-                runs = [self._advanced(own) for own in self._parameters.states("network.")]
+                each = zip(self._parameters.states("network."), task, loss, strict=True)
+                runs = [self._advanced(*own) for own in each]
                 after = {name: torch.stack([own[name] for own in runs]) for name in runs[0]}
             for name, buffer in self._parameters.buffers.items():
                 buffer.copy_(after[name])
 
-    def _advanced(self, state: dict[str, Tensor]) -> dict[str, Tensor]:
+    def _advanced(self, state: dict[str, Tensor], task: Tensor, loss: Tensor) -> dict[str, Tensor]:
         """Returns one run's buffers after a batch."""
-        functional_call(self._within, state, (_advance,))  # leaves in `state` what they became
+        # It leaves in `state` what they became.
+        functional_call(self._within, state, (partial(_advance, task=task, loss=loss),))
         return {name: state[f"network.{name}"] for name in self._parameters.buffers}
 
 
-def _advance(network: TaskNetwork) -> None:
-    for allocation in dict.fromkeys(layer.allocation for layer in network.modular_layers):
+def _changing(network: TaskNetwork) -> list[Allocation]:
+    """Returns the allocations that a batch changes by more than a count."""
+    allocations = dict.fromkeys(layer.allocation for layer in network.modular_layers)
+    own = ("advance", "observe")
+    return [
+        each
+        for each in allocations
+        if any(getattr(type(each), name) is not getattr(Allocation, name) for name in own)
+    ]
+
+
+def _advance(network: TaskNetwork, *, task: Tensor, loss: Tensor) -> None:
+    for allocation in _changing(network):
+        allocation.observe(task, loss)
         if type(allocation).advance is not Allocation.advance:
             allocation.advance()

@@ -82,6 +82,13 @@ class Allocation(nn.Module, ABC):
         """
         return None
 
+    def observe(self, task: int | Tensor, loss: Tensor) -> None:
+        """Takes note of a task's loss in a training batch, for methods that learn by reward.
+
+        `fit` and `train` call it after each step, before `advance`; in a loop of one's own it is
+        to be called. What changes here is a buffer, as in `advance`.
+        """
+
     def advance(self) -> None:
         """Takes note that a training batch has passed.
 

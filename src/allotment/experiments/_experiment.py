@@ -169,7 +169,11 @@ class Experiment:
             return method.allocation(len(outputs), n_components, **offered)
 
         with torch_stream(seed, "weights"):
-            return as_network(self.network(allocate, outputs), list(outputs))
+            if method.structure is None:
+                model = self.network(allocate, outputs)
+            else:
+                model = method.structure(self.network, allocate, outputs)
+            return as_network(model, list(outputs))
 
     def header(self, method: Method, condition: str, run: Run, command: str) -> RunHeader:
         """Returns what is known of a run before its first step."""
@@ -178,6 +182,8 @@ class Experiment:
         outputs = {task.name: task.n_outputs for task in tasks}
         measure = self.report.measure or _measure_of(tasks)
         allocation = {"kind": method.allocation.name, **dict(method.allocation.options)}
+        if method.structure is not None:
+            allocation["structure"] = method.structure.__name__
         return RunHeader(
             experiment=self.name,
             condition=condition,

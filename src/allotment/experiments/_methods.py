@@ -6,6 +6,8 @@ from functools import cache, cached_property
 from inspect import Parameter, signature
 from typing import Any, Protocol
 
+from torch import nn
+
 from .._checks import described, nearest
 from ..allocation import Allocation
 from ..settings import TrainingSettings
@@ -19,6 +21,22 @@ class Allocate(Protocol):
     """
 
     def __call__(self, n_components: int, **offered: Any) -> Allocation: ...
+
+
+class Structure(Protocol):
+    """How a method puts a network together, where that is more than allocations for its layers.
+
+    ``build(allocate, outputs)`` is the experiment's own network, made anew at each call.
+    """
+
+    __name__: str
+
+    def __call__(
+        self,
+        build: Callable[[Allocate, Mapping[str, int]], nn.Module],
+        allocate: Allocate,
+        outputs: Mapping[str, int],
+    ) -> nn.Module: ...
 
 
 @dataclass(frozen=True)
@@ -88,6 +106,8 @@ class Method:
         name: Of its folder of runs; different from the other methods' names.
         label: What tables call it; empty: its name.
         allocation: The way of sharing, made by `using`.
+        structure: Puts the network together, where the method needs another one; None: the
+            experiment's, with such an allocation in each layer.
         training: Settings, each by its name, where they differ from the experiment's.
         paper: What the paper printed, by condition.
         paper_distinct: The number of distinct embeddings as printed.
@@ -96,6 +116,7 @@ class Method:
     name: str
     label: str = ""
     allocation: AllocationSpec
+    structure: Structure | None = None
     training: Mapping[str, Any] = field(default_factory=dict)
     paper: Mapping[str, str] = field(default_factory=dict)
     paper_distinct: str | None = None

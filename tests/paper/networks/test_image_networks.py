@@ -45,12 +45,16 @@ def n_conv_norm(n_inputs: int, n_outputs: int, kernel: tuple[int, int]) -> int:
 
 @fixture(scope="module")
 def omniglot() -> MultiTaskNetwork:
-    return omniglot_network(lambda c: GumbelMatrix(20, c), {str(task): 14 for task in range(20)})
+    return omniglot_network(
+        lambda c, **_: GumbelMatrix(20, c), {str(task): 14 for task in range(20)}
+    )
 
 
 @fixture(scope="module")
 def clusters() -> MultiTaskNetwork:
-    return clusters_network(lambda c: GumbelMatrix(40, c), {str(task): 10 for task in range(40)})
+    return clusters_network(
+        lambda c, **_: GumbelMatrix(40, c), {str(task): 10 for task in range(40)}
+    )
 
 
 def test_the_omniglot_network_has_the_size_of_its_description(omniglot: MultiTaskNetwork) -> None:
@@ -121,14 +125,14 @@ def test_a_norm_follows_every_layer_and_all_norms_are_alike(
 
 
 def an_omniglot_pair() -> tuple[MultiTaskNetwork, ImageNetwork, Tensor]:
-    ours = omniglot_network(lambda c: GumbelMatrix(2, c, p_init=0.9), WIDTHS)
+    ours = omniglot_network(lambda c, **_: GumbelMatrix(2, c, p_init=0.9), WIDTHS)
     layers = [omniglot_components(stride) for stride in STRIDES]
     plain = ImageNetwork((1, 48), layers, list(WIDTHS.values()), p_init=0.5)
     return ours, plain, torch.rand(1, 1, 105, 105)
 
 
 def a_clusters_pair() -> tuple[MultiTaskNetwork, ImageNetwork, Tensor]:
-    ours = clusters_network(lambda c: GumbelMatrix(2, c, p_init=0.9), WIDTHS)
+    ours = clusters_network(lambda c, **_: GumbelMatrix(2, c, p_init=0.9), WIDTHS)
     layers = [clusters_components() for _ in range(3)]
     plain = ImageNetwork((3, 8), layers, list(WIDTHS.values()), p_init=0.5)
     return ours, plain, torch.rand(3, 3, 32, 32)

@@ -27,7 +27,7 @@ def n_numbers(module: nn.Module) -> int:
 
 
 def test_the_transfer_network_has_shallow_and_deep_components_in_turn() -> None:
-    network = transfer_network(lambda c: NoSharing(2, c), TWO)
+    network = transfer_network(lambda c, **_: NoSharing(2, c), TWO)
     (layer,) = network.modular_layers
     shallow, deep = 128 * 4 + 4, 128 * 4 + 4 + 4 * 4 + 4
     assert [n_numbers(component) for component in layer.components] == [shallow, deep] * 2
@@ -39,14 +39,14 @@ def test_the_transfer_network_has_shallow_and_deep_components_in_turn() -> None:
 
 
 def test_the_outputs_of_transfer_components_are_not_negative() -> None:
-    network = transfer_network(lambda c: NoSharing(2, c), TWO)
+    network = transfer_network(lambda c, **_: NoSharing(2, c), TWO)
     (layer,) = network.modular_layers
     x = torch.randn(50, 128)
     assert all((component(x) >= 0).all() for component in layer.components)
 
 
 def test_the_pairs_network_has_four_components_of_three_layers_and_no_heads() -> None:
-    network = pairs_network(lambda c: GumbelMatrix(4, c), FOUR)
+    network = pairs_network(lambda c, **_: GumbelMatrix(4, c), FOUR)
     (layer,) = network.modular_layers
     size = 128 * 16 + 16 + 16 * 16 + 16 + 16 + 1
     assert [n_numbers(component) for component in layer.components] == [size] * 4
@@ -58,7 +58,7 @@ def test_the_pairs_network_has_four_components_of_three_layers_and_no_heads() ->
 
 
 def test_the_digits_network_takes_small_images() -> None:
-    network = digits_network(lambda c: GumbelMatrix(4, c), FOUR)
+    network = digits_network(lambda c, **_: GumbelMatrix(4, c), FOUR)
     assert network.layer_sizes == (4, 4)
     assert network.task_names == list(FOUR)
     for name, n_outputs in FOUR.items():
@@ -66,7 +66,7 @@ def test_the_digits_network_takes_small_images() -> None:
 
 
 def test_the_mnist_network_hands_36_features_to_its_heads() -> None:
-    network = mnist_network(lambda c: GumbelMatrix(4, c), FOUR)
+    network = mnist_network(lambda c, **_: GumbelMatrix(4, c), FOUR)
     sizes = [
         [n_numbers(component) for component in layer.components] for layer in network.modular_layers
     ]
@@ -92,6 +92,6 @@ def test_the_mnist_network_hands_36_features_to_its_heads() -> None:
 def test_every_network_starts_from_glorots_values(
     build: Callable[[Allocate, Mapping[str, int]], MultiTaskNetwork],
 ) -> None:
-    network = build(lambda c: SharedBottom(4, c), FOUR)
+    network = build(lambda c, **_: SharedBottom(4, c), FOUR)
     biases = [p for name, p in network.named_parameters() if name.endswith("bias")]
     assert all((bias == 0).all() for bias in biases)

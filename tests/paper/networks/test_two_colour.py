@@ -109,8 +109,10 @@ def test_a_stem_is_a_convolution_with_norm_of_single_pixels(images: Tensor) -> N
 
 def test_the_omniglot_network_takes_truth_values_as_they_are() -> None:
     outputs = {"a": 2, "b": 3}
-    assert omniglot_network(lambda c: SharedBottom(2, c), outputs).accepted_dtypes == (torch.bool,)
-    assert clusters_network(lambda c: SharedBottom(2, c), outputs).accepted_dtypes == ()
+    assert omniglot_network(lambda c, **_: SharedBottom(2, c), outputs).accepted_dtypes == (
+        torch.bool,
+    )
+    assert clusters_network(lambda c, **_: SharedBottom(2, c), outputs).accepted_dtypes == ()
 
 
 def test_one_tasks_part_takes_truth_values_too(images: Tensor) -> None:

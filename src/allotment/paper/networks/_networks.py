@@ -1,10 +1,13 @@
 """The paper's networks, and a small one for the bundled digits, as plain functions of sizes.
 
 Each takes allocate, a function from a number of components to an allocation, and outputs, how many
-outputs each task has, by name. The larger ones are made of `ConvNormReLU`.
+outputs each task has, by name. Allocate is told facts about the layer, for ways of sharing that ask
+for them: ``n_features``, the channels or features of its input, and ``depth``, its place among the
+``n_layers`` modular ones, from 0. The larger networks are made of `ConvNormReLU`.
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import TypeVar
 
@@ -23,7 +26,7 @@ from ._same_padding import (
     same_convolution,
 )
 
-Allocate = Callable[[int], Allocation]  # from a number of components
+Allocate = Callable[..., Allocation]  # allocate(n_components, **facts)
 Module = TypeVar("Module", bound=nn.Module)
 EPSILON = 1e-6  # the authors' code
 
@@ -150,20 +153,24 @@ def transfer_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTas
         for _ in range(2)
         for component in (dense(128, 4, last=nn.ReLU()), dense(128, 4, 4, last=nn.ReLU()))
     ]
-    layer = ModularLayer(components, allocate(4), names=["shallow", "deep"] * 2)
+    layer = ModularLayer(components, allocate(4, n_features=128), names=["shallow", "deep"] * 2)
     return glorot_(MultiTaskNetwork(None, [layer], _linear_heads(4, outputs)))
 
 
 def pairs_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
     """Four components of three layers and no heads (paper, Appendix A-3)."""
     components = [dense(128, 16, 16, 1) for _ in range(4)]
-    layer = ModularLayer(components, allocate(4), names=["A", "B", "C", "D"], kinds=["dense"] * 4)
+    allocation = allocate(4, n_features=128)
+    layer = ModularLayer(components, allocation, names=["A", "B", "C", "D"], kinds=["dense"] * 4)
     return glorot_(MultiTaskNetwork(None, [layer], task_names=list(outputs)))
 
 
 def digits_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
     """Two layers of four 3x3 convolutions for 8x8 images; ours, after the 4-MNISTs network."""
-    first, second = (_convolutions(allocate, n_channels, 3) for n_channels in (1, 4))
+    first, second = (
+        _convolutions(partial(allocate, depth=depth, n_layers=2), n_channels, 3)
+        for depth, n_channels in enumerate((1, 4))
+    )
     heads = _linear_heads(4 * 4 * 4, outputs)
     return glorot_(MultiTaskNetwork(None, [first, second, nn.Flatten()], heads))
 
@@ -172,12 +179,13 @@ def mnist_network(
     allocate: Allocate, outputs: Mapping[str, int], n_components: int = 4
 ) -> MultiTaskNetwork:
     """Three layers of four convolutions with four filters each (paper, Appendix B)."""
+    first, second, third = (partial(allocate, depth=depth, n_layers=3) for depth in range(3))
     layers = [
-        _convolutions(allocate, 1, 5, n_components),
+        _convolutions(first, 1, 5, n_components),
         nn.AvgPool2d(2),
-        _convolutions(allocate, 4, 3, n_components),
+        _convolutions(second, 4, 3, n_components),
         nn.AvgPool2d(2),
-        _convolutions(allocate, 4, 3, n_components),
+        _convolutions(third, 4, 3, n_components),
         nn.Flatten(),
     ]
     heads = _linear_heads(3 * 3 * 4, outputs)
@@ -189,7 +197,8 @@ def _convolutions(allocate: Allocate, n_channels: int, size: int, n: int = 4) ->
     # One letter each, and after the alphabet the next sign: only a benchmark goes so far.
     names = [chr(ord("A") + position) for position in range(n)]
     components = [nn.Sequential(nn.Conv2d(n_channels, 4, size), nn.ReLU()) for _ in names]
-    return ModularLayer(components, allocate(n), names=names, kinds=[f"conv{size}x{size}"] * n)
+    allocation = allocate(n, n_features=n_channels)
+    return ModularLayer(components, allocation, names=names, kinds=[f"conv{size}x{size}"] * n)
 
 
 def omniglot_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
@@ -197,9 +206,9 @@ def omniglot_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTas
 
     For images of 105x105 pixels. A layer's stride is that of each component's last operation.
     """
-    n_channels = 48
+    n_channels, strides = 48, (2, 2, 1, 2, 2, 1, 2, 1)
 
-    def layer(stride: int) -> list[nn.Module]:
+    def layer(depth: int, stride: int) -> list[nn.Module]:
         def twice(first: tuple[int, int], second: tuple[int, int]) -> nn.Module:
             return nn.Sequential(
                 ConvNormReLU(n_channels, n_channels, first),
@@ -216,13 +225,14 @@ def omniglot_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTas
             "average pool": SameAvgPool2d(stride),
             "identity": identity,
         }
-        modular = ModularLayer(
-            list(components.values()), allocate(len(components)), names=list(components)
+        allocation = allocate(
+            len(components), n_features=n_channels, depth=depth, n_layers=len(strides)
         )
+        modular = ModularLayer(list(components.values()), allocation, names=list(components))
         return [modular, NormReLU(4, n_channels)]
 
     stem = TwoColourStem(n_channels)
-    layers = [module for stride in (2, 2, 1, 2, 2, 1, 2, 1) for module in layer(stride)]
+    layers = [module for place in enumerate(strides) for module in layer(*place)]
     heads = _linear_heads(4 * 4 * n_channels, outputs)
     return glorot_(MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5))
 
@@ -236,14 +246,15 @@ def clusters_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTas
     kinds = [f"conv{size}x{size}" for size in (3, 5) for _ in range(8)]
     names = [f"{kind} {copy}" for kind, copy in zip(kinds, 2 * "ABCDEFGH", strict=True)]
 
-    def layer() -> list[nn.Module]:
+    def layer(depth: int) -> list[nn.Module]:
         components = [
             ConvNormReLU(n_channels, n_channels, size, 2) for size in (3, 5) for _ in range(8)
         ]
-        modular = ModularLayer(components, allocate(len(components)), names=names, kinds=kinds)
+        allocation = allocate(len(components), n_features=n_channels, depth=depth, n_layers=3)
+        modular = ModularLayer(components, allocation, names=names, kinds=kinds)
         return [modular, NormReLU(4, n_channels)]
 
     stem = ConvNormReLU(3, n_channels, 1)
-    layers = [module for _ in range(3) for module in layer()]
+    layers = [module for depth in range(3) for module in layer(depth)]
     heads = _linear_heads(4 * 4 * n_channels, outputs)
     return glorot_(MultiTaskNetwork(stem, [*layers, nn.Flatten()], heads, dropout=0.5))
