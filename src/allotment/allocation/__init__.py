@@ -24,5 +24,7 @@ from ._hard_concrete import HardConcreteMatrix as HardConcreteMatrix
 from ._hard_concrete import hard_concrete as hard_concrete
 from ._hard_concrete import hard_concrete_mean as hard_concrete_mean
 from ._hard_concrete import hard_concrete_open as hard_concrete_open
+from ._routing import RoutingPolicy as RoutingPolicy
+from ._score_function import ScoreFunctionMatrix as ScoreFunctionMatrix
 from ._soft import SoftMatrix as SoftMatrix
 from ._straight_through import StraightThroughMatrix as StraightThroughMatrix
