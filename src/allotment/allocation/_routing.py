@@ -17,9 +17,9 @@ class RoutingPolicy(Allocation):
 
     Ours: agents follow the plain policy gradient, with a running mean of each task's loss as
     baseline, where the publication does best with its Weighted Policy Learner. The reward is the
-    loss of the batch, less, where theirs is given to each example; and a batch, which is of one
-    task, takes one route. There is no reward for agreeing with other agents. An agent learns from
-    its task's second batch on.
+    batch's loss with a minus sign, where theirs judges the prediction for each example; and a
+    batch, which is of one task, takes one route. There is no reward for agreeing with other
+    agents. An agent learns from its task's second batch on.
 
     A training loop of one's own adds `auxiliary_loss` to the loss, and calls `observe`.
 
