@@ -20,4 +20,5 @@ from ._fixed import NoSharing as NoSharing
 from ._fixed import SharedBottom as SharedBottom
 from ._gumbel import Annealing as Annealing
 from ._gumbel import GumbelMatrix as GumbelMatrix
+from ._mmoe import MMoE as MMoE
 from ._softmax import SoftmaxMatrix as SoftmaxMatrix
