@@ -25,5 +25,6 @@ from ._hard_concrete import HardConcreteMatrix as HardConcreteMatrix
 from ._hard_concrete import hard_concrete as hard_concrete
 from ._hard_concrete import hard_concrete_mean as hard_concrete_mean
 from ._hard_concrete import hard_concrete_open as hard_concrete_open
+from ._metadata import MetadataMatrix as MetadataMatrix
 from ._mmoe import MMoE as MMoE
 from ._softmax import SoftmaxMatrix as SoftmaxMatrix
