@@ -28,3 +28,4 @@ from ._hard_concrete import hard_concrete_open as hard_concrete_open
 from ._metadata import MetadataMatrix as MetadataMatrix
 from ._mmoe import MMoE as MMoE
 from ._softmax import SoftmaxMatrix as SoftmaxMatrix
+from ._top_k import TopKExperts as TopKExperts
