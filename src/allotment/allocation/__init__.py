@@ -16,6 +16,7 @@ FixedMatrix(n_tasks=2, n_components=3)
 from ._base import Allocation as Allocation
 from ._base import row as row
 from ._cgc import CGC as CGC
+from ._dselect_k import DSelectK as DSelectK
 from ._fixed import FixedMatrix as FixedMatrix
 from ._fixed import NoSharing as NoSharing
 from ._fixed import SharedBottom as SharedBottom
