@@ -5,8 +5,8 @@ from typing import Any
 
 import torch
 from pytest import mark, param
-from torch import Tensor
-from torch.func import vmap
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
 from torch.testing import assert_close
 
 from allotment import plan
@@ -64,3 +64,63 @@ def assert_tasks_are_batched_over(allocation: Allocation) -> None:
     rows = torch.stack([allocation.probabilities(task) for task in range(n_tasks)])
     assert_close(vmap(allocation.probabilities)(torch.arange(n_tasks)), rows)
     assert_close(allocation.probabilities(), rows)
+
+
+class _Surrogate(nn.Module):
+    """The loss of one pass with what the allocation adds to it, whose gradient is followed."""
+
+    def __init__(self, allocation: Allocation, loss_of: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.allocation = allocation
+        self._loss_of = loss_of
+
+    def forward(self, x: Tensor | None, noise: Tensor) -> Tensor:
+        weights = self.allocation.weights(0, x, noise=noise)
+        loss = self._loss_of(weights)
+        extra = self.allocation.auxiliary_loss(0, loss, weights)
+        return loss if extra is None else loss + extra
+
+
+def gradients_of_draws(
+    allocation: Allocation,
+    loss_of: Callable[[Tensor], Tensor],
+    n_draws: int,
+    x: Tensor | None = None,
+) -> dict[str, Tensor]:
+    """Returns the gradient of each parameter in each of many passes of task 0, ``[N, ...]``."""
+    module = _Surrogate(allocation, loss_of)
+
+    def surrogate(parameters: dict[str, Tensor], noise: Tensor) -> Tensor:
+        found: Tensor = functional_call(module, parameters, (x, noise))
+        return found
+
+    parameters = {f"allocation.{name}": p.detach() for name, p in allocation.named_parameters()}
+    examples = () if x is None else (len(x),)
+    noise = torch.rand(n_draws, *examples, allocation.n_noise)
+    found = vmap(grad(surrogate), in_dims=(None, 0))(parameters, noise)
+    return {name.removeprefix("allocation."): value for name, value in found.items()}
+
+
+def assert_unbiased(draws: Tensor, exact: Tensor, *, n_errors: float = 4.5) -> None:
+    """Asserts that the mean of draws ``[N, ...]`` is the exact value, by its standard error.
+
+    Of a hundred numbers, one in a thousand tests would be off by more than 4.5 of them by chance.
+    """
+    standard_error = draws.std(dim=0) / len(draws) ** 0.5
+    off = (draws.mean(dim=0) - exact).abs()
+    assert (off <= n_errors * standard_error + 1e-12).all(), (draws.mean(dim=0), exact)
+
+
+def all_gates(n: int) -> Tensor:
+    """Returns every way in which ``n`` gates can be open or shut, ``[2^n, n]``."""
+    return (
+        torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * n)
+        .view(-1, n)
+        .to(torch.get_default_dtype())
+    )
+
+
+def likelihoods(logits: Tensor, gates: Tensor) -> Tensor:
+    """Returns how likely each row of gates is, ``[N]``, given the logits of gates ``[n]``."""
+    p = torch.sigmoid(logits)
+    return torch.where(gates == 1, p, 1 - p).prod(dim=-1)

@@ -15,7 +15,9 @@ FixedMatrix(n_tasks=2, n_components=3)
 
 from ._base import Allocation as Allocation
 from ._base import row as row
+from ._by_example import GumbelByExample as GumbelByExample
 from ._cgc import CGC as CGC
+from ._conditional_masks import ScoreFunctionByExample as ScoreFunctionByExample
 from ._dselect_k import DSelectK as DSelectK
 from ._fixed import FixedMatrix as FixedMatrix
 from ._fixed import NoSharing as NoSharing
@@ -28,5 +30,9 @@ from ._hard_concrete import hard_concrete_mean as hard_concrete_mean
 from ._hard_concrete import hard_concrete_open as hard_concrete_open
 from ._metadata import MetadataMatrix as MetadataMatrix
 from ._mmoe import MMoE as MMoE
+from ._routing import RoutingPolicy as RoutingPolicy
+from ._score_function import ScoreFunctionMatrix as ScoreFunctionMatrix
+from ._soft import SoftMatrix as SoftMatrix
 from ._softmax import SoftmaxMatrix as SoftmaxMatrix
+from ._straight_through import StraightThroughMatrix as StraightThroughMatrix
 from ._top_k import TopKExperts as TopKExperts
