@@ -1,21 +1,25 @@
 """Features of examples, for allocations that look at them."""
 
 from math import prod
+from typing import Any
 
 from torch import Tensor
 
 
-def example_features(x: Tensor | None, n_features: int) -> Tensor:
+def example_features(x: Any, n_features: int) -> Tensor:
     """Returns one row of ``n_features`` numbers for each example, shape ``[B, n_features]``.
 
     Inputs ``[B, n_features]`` are returned as they are. Of ``[B, n_features, ...]``, such as
     images with as many channels, the mean over the rest is taken. Others that hold ``n_features``
-    numbers for each example are flattened.
+    numbers for each example are flattened. An input that is no tensor may have a method
+    `mean_features`, which returns such rows.
 
     >>> from torch import ones
     >>> example_features(ones(5, 6, 4, 4), 6).shape, example_features(ones(5, 2, 3), 6).shape
     (torch.Size([5, 6]), torch.Size([5, 6]))
     """
+    if hasattr(x, "mean_features"):
+        x = x.mean_features()
     if isinstance(x, Tensor) and x.ndim > 1:
         if x.shape[1] == n_features:
             return x if x.ndim == 2 else x.flatten(2).mean(2)

@@ -75,11 +75,7 @@ class GumbelMatrix(Allocation):
     ) -> None:
         super().__init__(n_tasks, n_components, counts_batches=True)
         check_choice("evaluation", evaluation, ["most_likely", "sampled"])
-        if not callable(temperature):
-            raise TypeError(
-                "`temperature` should be an Annealing, such as Annealing(start=5.0). "
-                f"Found `temperature = {temperature!r}`."
-            )
+        check_annealing(temperature)
         p_open = prior(p_init, n_tasks, n_components)
         self.logits = nn.Parameter(torch.stack([p_open.log(), (1 - p_open).log()], dim=-1))
         self.temperature = temperature
@@ -93,9 +89,7 @@ class GumbelMatrix(Allocation):
         if self.training and noise is not None and isinstance(task, Tensor) and self._can_fuse:
             start, floor = self.temperature.start, self.temperature.floor
             return drawn_weights(self.logits, task, noise, self.n_batches, start, floor)
-        gates = self.gates(task, noise=noise)
-        # `clamp_min`, not `maximum`: the latter halves the gradient at a tie, one open gate.
-        return gates / gates.sum().clamp_min(1.0)
+        return averaged(self.gates(task, noise=noise))
 
     @property
     def _can_fuse(self) -> bool:
@@ -104,25 +98,17 @@ class GumbelMatrix(Allocation):
 
     def gates(self, task: int | Tensor, *, noise: Tensor | None = None) -> Tensor:
         """Returns the gates of one pass, each exactly 0 or 1, shape ``[C]``."""
-        advantage = _advantage(row(self.logits, task))
+        advantage = open_advantage(row(self.logits, task))
         if not self.training and self.evaluation == "most_likely":
             return (advantage >= 0).to(advantage.dtype)
-        temperature = self.temperature(self.n_batches)
-        if noise is None:
-            noise = torch.rand_like(advantage).clamp_min(torch.finfo(advantage.dtype).tiny)
-        # The difference of two Gumbel draws is one logistic draw.
-        noisy = advantage + torch.log(noise) - torch.log1p(-noise)
-        soft = torch.sigmoid(noisy / temperature)
-        hard = (noisy >= 0).to(soft.dtype)
-        # These brackets keep every gate exactly binary; without them rounding moves some off.
-        return hard + (soft - soft.detach())
+        return drawn_gates(advantage, self.temperature(self.n_batches), noise)
 
     def probabilities(self, task: int | Tensor | None = None) -> Tensor:
         logits = self.logits if task is None else row(self.logits, task)
-        return torch.sigmoid(_advantage(logits))
+        return torch.sigmoid(open_advantage(logits))
 
     def matrix(self) -> Tensor:
-        advantage = _advantage(self.logits.detach())
+        advantage = open_advantage(self.logits.detach())
         return (advantage >= 0).to(advantage.dtype)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
@@ -135,9 +121,42 @@ class GumbelMatrix(Allocation):
         return f"{super().extra_repr()}, temperature={self.temperature}"
 
 
-def _advantage(logits: Tensor) -> Tensor:
+def open_advantage(logits: Tensor) -> Tensor:
     """Returns the open-logit less the shut-logit of each gate."""
     return logits[..., 0] - logits[..., 1]
+
+
+def drawn_gates(advantage: Tensor, temperature: Tensor, noise: Tensor | None = None) -> Tensor:
+    """Returns gates drawn to be exactly 0 or 1, with the gradient of soft ones.
+
+    Args:
+        advantage: The open-logit less the shut-logit of each gate.
+        temperature: Of the soft gates.
+        noise: Uniform on (0, 1), one number a gate; None: drawn from torch's generator.
+    """
+    if noise is None:
+        noise = torch.rand_like(advantage).clamp_min(torch.finfo(advantage.dtype).tiny)
+    # The difference of two Gumbel draws is one logistic draw.
+    noisy = advantage + torch.log(noise) - torch.log1p(-noise)
+    soft = torch.sigmoid(noisy / temperature)
+    hard = (noisy >= 0).to(soft.dtype)
+    # These brackets keep every gate exactly binary; without them rounding moves some off.
+    return hard + (soft - soft.detach())
+
+
+def averaged(gates: Tensor) -> Tensor:
+    """Returns the weights ``[C]`` that average the components of open gates."""
+    # `clamp_min`, not `maximum`: the latter halves the gradient at a tie, one open gate.
+    return gates / gates.sum().clamp_min(1.0)
+
+
+def check_annealing(temperature: object) -> None:
+    """Raises unless a temperature is a function of the number of training batches."""
+    if not callable(temperature):
+        raise TypeError(
+            "`temperature` should be an Annealing, such as Annealing(start=5.0). "
+            f"Found `temperature = {temperature!r}`."
+        )
 
 
 def prior(
