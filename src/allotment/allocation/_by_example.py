@@ -6,10 +6,10 @@ from torch import Tensor, nn
 from .._checks import check_at_least, check_choice, check_fraction, check_positive, check_whole
 from ._base import Allocation, row
 from ._bernoulli import averaged, likely
+from ._carrying import carried, carry
 from ._features import example_features
 from ._fixed import REDUCTIONS
 from ._gumbel import prior
-from ._notes import note_of, noted
 
 
 class GumbelByExample(Allocation):
@@ -73,7 +73,7 @@ class GumbelByExample(Allocation):
         gates = self.gates(task, x, noise=noise)
         # A copy: a tensor that carries itself would never be freed at once.
         weights = averaged(gates) if self.reduce == "mean" else gates.clone()
-        return noted(weights, gates) if self.training else weights
+        return carry(weights, gates) if self.training else weights
 
     def gates(self, task: int | Tensor, x: Tensor | None, *, noise: Tensor | None = None) -> Tensor:
         """Returns the gates of each example in one pass, each exactly 0 or 1, ``[B, C]``."""
@@ -90,7 +90,7 @@ class GumbelByExample(Allocation):
     def auxiliary_loss(self, task: int | Tensor, loss: Tensor, weights: Tensor) -> Tensor | None:
         if self.target_rate is None:
             return None
-        rates = note_of(weights).mean(dim=0)  # [C]
+        rates = carried(weights).mean(dim=0)  # [C]
         return self.target_weight * (rates - self.target_rate).square().sum()
 
     def matrix(self) -> Tensor:

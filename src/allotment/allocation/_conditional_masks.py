@@ -7,9 +7,9 @@ from .._checks import check_at_least, check_probability, check_whole
 from ._base import Allocation, row
 from ._baseline import RunningBaseline
 from ._bernoulli import averaged, drawn, likely, log_likelihood
+from ._carrying import carried, carry
 from ._features import example_features
 from ._gumbel import prior
-from ._notes import note_of, noted
 
 
 class ScoreFunctionByExample(Allocation):
@@ -75,10 +75,10 @@ class ScoreFunctionByExample(Allocation):
         logits = self.policy(example_features(x, self.n_features)) + row(self.offsets, task)
         if not self.training:
             return averaged(likely(logits.detach()))
-        return noted(averaged(drawn(logits, noise)), logits)  # [B, C] each
+        return carry(averaged(drawn(logits, noise)), logits)  # [B, C] each
 
     def auxiliary_loss(self, task: int | Tensor, loss: Tensor, weights: Tensor) -> Tensor:
-        logits = note_of(weights)
+        logits = carried(weights)
         # A mask was open where its component has a weight. The sum over examples, not the mean:
         # each has its share in the batch's mean loss already.
         charge = self.baseline.advantage(task, loss) * log_likelihood(logits, weights)
