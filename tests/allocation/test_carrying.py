@@ -26,8 +26,6 @@ def test_runs_are_batched_over() -> None:
 
 
 def test_other_tensors_are_refused() -> None:
-    rule = (
-        r"^`weights` should be the tensor that `weights\(\.\.\.\)` returned in this training pass"
-    )
+    rule = "^`weights` should be what `weights` of the allocation returned in training, itself"
     with raises(ValueError, match=rule + r".* Found a tensor of shape \[3\] that carries nothing"):
         carried(carry(torch.ones(3), torch.ones(3)).clone())
