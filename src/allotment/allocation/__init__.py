@@ -21,9 +21,9 @@ from ._fixed import NoSharing as NoSharing
 from ._fixed import SharedBottom as SharedBottom
 from ._gumbel import Annealing as Annealing
 from ._gumbel import GumbelMatrix as GumbelMatrix
-from ._mmoe import MMoE as MMoE
-from ._softmax import SoftmaxMatrix as SoftmaxMatrix
 from ._hard_concrete import HardConcreteMatrix as HardConcreteMatrix
 from ._hard_concrete import hard_concrete as hard_concrete
 from ._hard_concrete import hard_concrete_mean as hard_concrete_mean
 from ._hard_concrete import hard_concrete_open as hard_concrete_open
+from ._mmoe import MMoE as MMoE
+from ._softmax import SoftmaxMatrix as SoftmaxMatrix
