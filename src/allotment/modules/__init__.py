@@ -35,3 +35,4 @@ from ._penalties import disconnect_penalty as disconnect_penalty
 from ._penalties import entropy_penalty as entropy_penalty
 from ._per_task import PerTask as PerTask
 from ._stacking import split_components as split_components
+from ._task_mask import TaskMask as TaskMask

@@ -16,3 +16,4 @@ outputs)`` makes the experiment's own network anew. It is given to a method besi
 
 from ._single_task import single_task as single_task
 from ._soft_ordering import soft_ordering as soft_ordering
+from ._task_routing import task_routing as task_routing

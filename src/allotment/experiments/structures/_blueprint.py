@@ -34,30 +34,9 @@ class Blueprint:
         """Returns the method's allocation of ``n`` components for the place of ``layer``."""
         return allocate(n, **{**self.facts[layer.allocation], **more})
 
-    def assembled(
-        self,
-        layers: Sequence[nn.Module],
-        *,
-        stem: nn.Module | None = None,
-        heads: Sequence[nn.Module] | None = None,
-    ) -> MultiTaskNetwork:
-        """Returns a network of these parts; those that are left out are the blueprint's."""
-        own = self.network
-        modules = list(own.heads or []) if heads is None else heads  # type: ignore[arg-type]
-        return MultiTaskNetwork(
-            own.stem if stem is None else stem,
-            layers,
-            dict(zip(own.task_names, modules, strict=True)) if modules else None,
-            dropout=own.dropout,
-            task_names=own.task_names,
-        )
-
 
 def drawn_up(build: Build, outputs: Mapping[str, int]) -> Blueprint:
-    """Returns the experiment's network, made anew.
-
-    Raises unless it is a `MultiTaskNetwork` with all its modular layers side by side.
-    """
+    """Returns the experiment's network, made anew."""
     facts: dict[Allocation, Mapping[str, Any]] = {}
 
     def allocate(n_components: int, **offered: Any) -> Allocation:
@@ -65,19 +44,40 @@ def drawn_up(build: Build, outputs: Mapping[str, int]) -> Blueprint:
         facts[place] = offered
         return place
 
-    network = build(allocate, outputs)
+    return Blueprint(in_a_row(build(allocate, outputs)), facts)
+
+
+def in_a_row(network: nn.Module) -> MultiTaskNetwork:
+    """Returns a network whose modular layers stand one after another; raises for any other."""
     if not isinstance(network, MultiTaskNetwork):
         raise TypeError(
             "`network` of an experiment should build a MultiTaskNetwork where a method has a "
             f"`structure`. Found {described(network)}."
         )
-    for layer in network.modular_layers:
-        if layer not in set(network.layers):
-            raise ValueError(
-                "`network` should have its modular layers one after another where a method has a "
-                "`structure`. Found one inside another module."
-            )
-    return Blueprint(network, facts)
+    if any(layer not in set(network.layers) for layer in network.modular_layers):
+        raise ValueError(
+            "`network` should have its modular layers one after another where a method has a "
+            "`structure`. Found one inside another module."
+        )
+    return network
+
+
+def assembled(
+    own: MultiTaskNetwork,
+    layers: Sequence[nn.Module],
+    *,
+    stem: nn.Module | None = None,
+    heads: Sequence[nn.Module] | None = None,
+) -> MultiTaskNetwork:
+    """Returns a network of these parts; those that are left out are those of ``own``."""
+    modules = list(own.heads or []) if heads is None else heads  # type: ignore[arg-type]
+    return MultiTaskNetwork(
+        own.stem if stem is None else stem,
+        layers,
+        dict(zip(own.task_names, modules, strict=True)) if modules else None,
+        dropout=own.dropout,
+        task_names=own.task_names,
+    )
 
 
 def n_channels_of(layer: ModularLayer) -> int:

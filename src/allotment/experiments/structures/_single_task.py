@@ -8,7 +8,7 @@ from torch import nn
 from ...allocation import Allocation, NoSharing
 from ...modules import ModularLayer, MultiTaskNetwork
 from .._methods import Allocate
-from ._blueprint import Blueprint, Build, drawn_up
+from ._blueprint import Blueprint, Build, assembled, drawn_up
 
 
 def single_task(build: Build, allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
@@ -29,7 +29,9 @@ def single_task(build: Build, allocate: Allocate, outputs: Mapping[str, int]) ->
     ]
     stem = _joined(first, [plan.network.stem for plan in plans], names, allocate)
     heads = [list(plan.network.heads or [])[task : task + 1] for task, plan in enumerate(plans)]  # type: ignore[arg-type]
-    return first.assembled(joined, stem=stem, heads=[head for own in heads for head in own])
+    return assembled(
+        first.network, joined, stem=stem, heads=[head for own in heads for head in own]
+    )
 
 
 def _joined(
