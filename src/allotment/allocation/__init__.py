@@ -16,6 +16,7 @@ FixedMatrix(n_tasks=2, n_components=3)
 from ._base import Allocation as Allocation
 from ._base import row as row
 from ._cgc import CGC as CGC
+from ._cross_stitch import CrossStitch as CrossStitch
 from ._fixed import FixedMatrix as FixedMatrix
 from ._fixed import NoSharing as NoSharing
 from ._fixed import SharedBottom as SharedBottom
@@ -27,3 +28,4 @@ from ._hard_concrete import hard_concrete_mean as hard_concrete_mean
 from ._hard_concrete import hard_concrete_open as hard_concrete_open
 from ._mmoe import MMoE as MMoE
 from ._softmax import SoftmaxMatrix as SoftmaxMatrix
+from ._streams import StreamAllocation as StreamAllocation

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..allocation import Allocation
+from ._columns import ColumnLayer
 from ._inputs import call_with
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, merge_into
@@ -173,6 +174,11 @@ class _Nothing(nn.Module):
 
 @torch.no_grad()
 def _own_part(layer: ModularLayer, task: int) -> nn.Module:
+    if isinstance(layer, ColumnLayer):
+        raise ValueError(
+            "`network` should have modular layers of which a task has a part of its own. "
+            "Found a ColumnLayer, all of whose streams take part in what a task gets."
+        )
     weights = _weights_in_evaluation(layer.allocation, task)
     used = weights.nonzero().flatten()
     components: list[nn.Module] = [layer.components[position] for position in used.tolist()]
