@@ -80,7 +80,7 @@ def test_a_network_is_built_for_each_task_where_components_cannot_be_divided() -
     assert made.layer_sizes == (6, 6)
     assert made.component_names[:3] == ("sequential 0 0", "sequential 1 0", "sequential 0 1")
     last = made.modular_layers[1]
-    assert last.reads == [0, 0, 1, 1, 2, 2]  # type: ignore[attr-defined]
+    assert last.reads == [0, 0, 1, 1, 2, 2]
     assert made(torch.randn(5, N_INPUTS), "c").shape == (5, 1)
 
 

@@ -16,5 +16,7 @@ outputs)`` makes the experiment's own network anew. It is given to a method besi
 
 from ._cross_stitch import cross_stitch as cross_stitch
 from ._single_task import single_task as single_task
+from ._snr import snr_aver as snr_aver
+from ._snr import snr_trans as snr_trans
 from ._soft_ordering import soft_ordering as soft_ordering
 from ._task_routing import task_routing as task_routing
