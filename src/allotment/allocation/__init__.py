@@ -27,6 +27,7 @@ from ._hard_concrete import hard_concrete as hard_concrete
 from ._hard_concrete import hard_concrete_mean as hard_concrete_mean
 from ._hard_concrete import hard_concrete_open as hard_concrete_open
 from ._mmoe import MMoE as MMoE
+from ._ple import PLE as PLE
 from ._snr import SNR as SNR
 from ._softmax import SoftmaxMatrix as SoftmaxMatrix
 from ._streams import StreamAllocation as StreamAllocation

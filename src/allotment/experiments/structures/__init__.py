@@ -15,6 +15,7 @@ outputs)`` makes the experiment's own network anew. It is given to a method besi
 """
 
 from ._cross_stitch import cross_stitch as cross_stitch
+from ._ple import ple as ple
 from ._single_task import single_task as single_task
 from ._snr import snr_aver as snr_aver
 from ._snr import snr_trans as snr_trans
