@@ -18,6 +18,7 @@ from ._base import row as row
 from ._by_example import GumbelByExample as GumbelByExample
 from ._cgc import CGC as CGC
 from ._conditional_masks import ScoreFunctionByExample as ScoreFunctionByExample
+from ._cross_stitch import CrossStitch as CrossStitch
 from ._dselect_k import DSelectK as DSelectK
 from ._fixed import FixedMatrix as FixedMatrix
 from ._fixed import NoSharing as NoSharing
@@ -30,9 +31,12 @@ from ._hard_concrete import hard_concrete_mean as hard_concrete_mean
 from ._hard_concrete import hard_concrete_open as hard_concrete_open
 from ._metadata import MetadataMatrix as MetadataMatrix
 from ._mmoe import MMoE as MMoE
+from ._ple import PLE as PLE
 from ._routing import RoutingPolicy as RoutingPolicy
 from ._score_function import ScoreFunctionMatrix as ScoreFunctionMatrix
+from ._snr import SNR as SNR
 from ._soft import SoftMatrix as SoftMatrix
 from ._softmax import SoftmaxMatrix as SoftmaxMatrix
 from ._straight_through import StraightThroughMatrix as StraightThroughMatrix
+from ._streams import StreamAllocation as StreamAllocation
 from ._top_k import TopKExperts as TopKExperts

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..allocation import Allocation
+from ._columns import ColumnLayer
 from ._inputs import call_with
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, merge_into
@@ -16,6 +17,7 @@ from ._mixing import summed
 from ._network import Features, MultiTaskModel, MultiTaskNetwork, as_network
 from ._per_task import PerTask
 from ._structures import each_tensor
+from ._task_mask import TaskMask
 
 
 def extract(network: nn.Module, task: int | str, *, merge: bool = False) -> nn.Module:
@@ -70,17 +72,19 @@ def _replace_layers(network: nn.Module, task: int, merge: bool) -> set[nn.Module
     parts: dict[nn.Module, nn.Module] = {}
     # Backwards: what stands inside a component comes before the layer that holds it.
     for name, module in reversed(list(network.named_modules(remove_duplicate=False))):
-        if isinstance(module, ModularLayer | AdaptedPart | PerTask):
+        if isinstance(module, ModularLayer | AdaptedPart | PerTask | TaskMask):
             if module not in parts:
                 parts[module] = _part_of(module, task, merge)
             network.set_submodule(name, parts[module])
     return set(parts.values())
 
 
-def _part_of(module: ModularLayer | AdaptedPart | PerTask, task: int, merge: bool) -> nn.Module:
+def _part_of(
+    module: ModularLayer | AdaptedPart | PerTask | TaskMask, task: int, merge: bool
+) -> nn.Module:
     if isinstance(module, ModularLayer):
         return _own_part(module, task)
-    return module.module_of(task) if isinstance(module, PerTask) else _adapted(module, merge)
+    return _adapted(module, merge) if isinstance(module, AdaptedPart) else module.module_of(task)
 
 
 def _adapted(part: AdaptedPart, merge: bool) -> nn.Module:
@@ -170,6 +174,11 @@ class _Nothing(nn.Module):
 
 @torch.no_grad()
 def _own_part(layer: ModularLayer, task: int) -> nn.Module:
+    if isinstance(layer, ColumnLayer):
+        raise ValueError(
+            "`network` should have modular layers of which a task has a part of its own. "
+            "Found a ColumnLayer, all of whose streams take part in what a task gets."
+        )
     weights = _weights_in_evaluation(layer.allocation, task)
     used = weights.nonzero().flatten()
     components: list[nn.Module] = [layer.components[position] for position in used.tolist()]

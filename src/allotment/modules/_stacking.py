@@ -58,17 +58,21 @@ def stack_parameters(modules: Sequence[nn.Module]) -> dict[str, Tensor]:
     return {name: torch.stack([column[name] for column in columns]) for name in columns[0]}
 
 
-def stacked_forward(module: nn.Module, stacked: Stacked, n_stacked: int, call: Call) -> Any:
+def stacked_forward(
+    module: nn.Module, stacked: Stacked, n_stacked: int, call: Call, *, has_own_inputs: bool = False
+) -> Any:
     """Returns what ``C`` modules of the architecture of ``module`` make of a call, ``[C, B, ...]``.
 
-    Of a tuple or a dict each tensor has the components in front.
+    Of a tuple or a dict each tensor has the components in front. Modules that ``has_own_inputs``
+    take one part each of an input ``[C, B, ...]``; the others take the same.
     """
     x = call.first
-    way = _way(module, x, False) if call.is_one_input else None
+    way = _way(module, x, has_own_inputs) if call.is_one_input else None
     if way is None:
-        y, is_stacked = _mapped(module, stacked, call, False, n_stacked), bool(stacked)
+        y = _mapped(module, stacked, call, has_own_inputs, n_stacked)
+        is_stacked = has_own_inputs or bool(stacked)
     else:
-        y, is_stacked = way(module, stacked, x, False, n_stacked)
+        y, is_stacked = way(module, stacked, x, has_own_inputs, n_stacked)
     return y if is_stacked else each_tensor(lambda y: y.expand(n_stacked, *y.shape), y)
 
 
