@@ -13,7 +13,9 @@ MEASURES = {
     "accuracy": ("Test accuracy", "%"),
     "test_loss": ("Test loss", ""),
     "loss": ("Loss", ""),
+    "score": ("Mean test score", ""),
 }
+HIGHER_IS_BETTER = ("accuracy", "score")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,13 +31,16 @@ class RunHeader:
         families: One for each task where known, such as "pair 1"; else empty.
         layer_sizes: Components in each modular layer.
         component_names: One for each component, layer after layer.
-        measure: "loss", "test_loss" or "accuracy": what the experiment reports.
+        measure: "loss", "test_loss", "accuracy" or "score": what the experiment reports.
         n_last_rounds: A loss is reported as its mean over this many rounds at the end.
         settings: All settings, as JSON has them.
         command: What was typed.
         n_classes: One for each task where they classify; else empty.
         component_kinds: What each component is, such as "conv3x3"; empty in older records.
         is_binary: Whether a task uses a component or does not; else it has shares of components.
+        n_parameters: Of the whole network, allocations included; 0 in older records.
+        n_operations: Floating-point operations of an optimizer step, forward and backward; 0 where
+            they were not counted.
     """
 
     experiment: str
@@ -53,6 +58,8 @@ class RunHeader:
     n_classes: tuple[int, ...] = ()
     component_kinds: tuple[str, ...] = ()
     is_binary: bool = True
+    n_parameters: int = 0
+    n_operations: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,6 +133,8 @@ class Outcome:
         validation: Losses and accuracies on the validation splits, where any task has one.
         test: The same on the test splits; they are looked at once, at the end.
         weights: The network's state dict, on the CPU.
+        n_used: Parameters of the part of the network that each task uses in evaluation, ``[T]``;
+            None where that was not recorded, or differs by example.
     """
 
     status: str
@@ -140,3 +149,4 @@ class Outcome:
     validation: Evaluation | None
     test: Evaluation | None
     weights: dict[str, Any] = field(repr=False)
+    n_used: Floats | None = None

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from allotment._engine import Trainer
-from allotment._engine._plan import _Operations
+from allotment._engine._plan import Operations
 from allotment.allocation import FixedMatrix, GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.settings import Optimization, TrainingSettings
@@ -98,7 +98,7 @@ def test_what_tasks_share_is_computed_once() -> None:
         network.stem = nn.Sequential(nn.Linear(N_INPUTS, 400), nn.Linear(400, 5))
         run = Run(network, tasks, 0, SETTINGS.changed(schedule=schedule, trace=False))
         trainer = Trainer([run], torch.device("cpu"))
-        with _Operations() as counter:  # type: ignore[no-untyped-call]
+        with Operations() as counter:  # type: ignore[no-untyped-call]
             trainer.steps(0, 2)
         return int(counter.total)
 

@@ -14,6 +14,7 @@ from ._compact import fill as fill
 from ._dataset import why_fetched as why_fetched
 from ._parameters import FlatParameters as FlatParameters
 from ._plan import ExecutionPlan as ExecutionPlan
+from ._plan import Operations as Operations
 from ._precision import rounded as rounded
 from ._precision import widened as widened
 from ._run import Run as Run

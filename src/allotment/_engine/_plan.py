@@ -95,8 +95,8 @@ class Findings:
     side_effects: str  # what a pass changes in Python itself; empty for nothing
 
 
-class _Operations(TorchDispatchMode):
-    """Counts floating-point operations.
+class Operations(TorchDispatchMode):
+    """Counts floating-point operations of products and convolutions.
 
     Torch's own counter also follows modules by hooks, which fails on modules that compute their
     weights, such as those with a weight norm.
@@ -118,7 +118,7 @@ def first_pass(forward: Forward, batch: Batch) -> Findings:
     network = forward.parameters.network
     by_tensor = not why_by_number(forward) and forward.losses.are_one
     effects = SideEffects(network)
-    with _Operations() as counter:  # type: ignore[no-untyped-call]
+    with Operations() as counter:  # type: ignore[no-untyped-call]
         RunByRun(forward, task_is_tensor=by_tensor).first(batch)
     found = Findings(counter.total, effects.what_changed())
     effects.undo()

@@ -54,6 +54,11 @@ from ._measure import measure as measure
 from ._measure import n_suites as n_suites
 from ._measure import summarise as summarise
 from ._measure import typical_run as typical_run
+from ._measure import validation_measure as validation_measure
+from ._ranking import Ranking as Ranking
+from ._ranking import critical_difference as critical_difference
+from ._ranking import ranked as ranked
+from ._ranking import ranking as ranking
 from ._relatedness import Family as Family
 from ._relatedness import KnownFamilies as KnownFamilies
 from ._relatedness import Relatedness as Relatedness

@@ -36,16 +36,38 @@ class Summary:
 def measure(record: RunRecord) -> float:
     """Returns what the experiment reports of a run; NaN where the run failed.
 
-    That is the training loss at the end, or the mean over tasks of the test loss or of the test
-    accuracy, 0 to 1.
+    That is the training loss at the end, or the mean over tasks of the test loss, of the test
+    accuracy, 0 to 1, or of each task's own metric on the test split.
     """
+    return _measured(record, record.outcome.test)
+
+
+def validation_measure(record: RunRecord) -> float:
+    """Returns the same of a run on the validation splits, to choose by; NaN where it failed.
+
+    The training loss at the end stands for that of validation where examples are generated, since
+    each is then seen once.
+    """
+    return _measured(record, record.outcome.validation)
+
+
+def _measured(record: RunRecord, seen: Evaluation | None) -> float:
+    name = record.header.measure
     if not record.finished:
         return math.nan
-    if record.header.measure == "loss":
+    if name == "loss":
         return record.outcome.final_loss
-    if record.header.measure == "test_loss":
-        return math.nan if record.outcome.test is None else float(record.outcome.test.losses.mean())
-    return _accuracy(record.outcome.test)
+    if name == "test_loss":
+        return math.nan if seen is None else float(seen.losses.mean())
+    return _score(seen) if name == "score" else _accuracy(seen)
+
+
+def _score(seen: Evaluation | None) -> float:
+    """Returns the mean over tasks of their own metrics; NaN where a task has none."""
+    if seen is None or not seen.metrics:
+        return math.nan
+    own = [_mean_of_known(of_task) for of_task in np.stack(list(seen.metrics.values())).T]
+    return float(np.mean(own))
 
 
 def collapsed(record: RunRecord) -> bool:

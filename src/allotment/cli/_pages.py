@@ -14,6 +14,7 @@ from ..records import (
     RecordError,
     RunRecord,
     keep,
+    keep_rates,
     read_declarations,
     read_kept,
     read_runs,
@@ -77,7 +78,8 @@ def show_embeddings(options: Namespace) -> int:
 
 def keep_runs(options: Namespace) -> int:
     """Adds finished runs to the kept results."""
-    for path in keep(read_records(*options.runs), options.results):
+    paths = keep(read_records(*options.runs), options.results)
+    for path in [*paths, *keep_rates(options.runs, options.results)]:
         print(f"Kept: {path}")
     return 0
 

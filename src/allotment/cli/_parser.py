@@ -9,6 +9,8 @@ from .._checks import nearest
 
 _FOLDER: dict[str, Any] = {"type": Path, "metavar": "DIR"}
 _SEVERAL: dict[str, Any] = {"action": "append", "default": []}
+# As `paper` has them, which takes long to import.
+_SUITES = ("two_pairs", "digits", "mnist", "census", "clusters", "omniglot")
 _DATA = "folder of the data sets (default: $ALLOTMENT_DATA, or else the user's cache)"
 
 
@@ -63,9 +65,14 @@ def _add(commands: _Commands, name: str, action: str, text: str) -> _Parser:
 
 
 def _add_run(command: _Parser) -> None:
-    experiment = "a name that `list` shows, or a Python file: experiment.py, experiment.py:NAME"
+    experiment = (
+        "a name that `list` shows, `comparison` with --suite, or a Python file: experiment.py, "
+        "experiment.py:NAME"
+    )
     command.add_argument("experiment", metavar="EXPERIMENT", help=experiment)
     what = command.add_argument_group("what to train")
+    suite = "of `comparison`, which trains all ways of sharing on it: " + ", ".join(_SUITES)
+    what.add_argument("--suite", metavar="NAME", help=suite)
     method = "a method; repeatable (default: all)"
     what.add_argument("--method", action="append", metavar="NAME", help=method)
     split = "a split of the data, where there are several; repeatable (default: the first)"

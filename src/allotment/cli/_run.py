@@ -29,7 +29,7 @@ from ..experiments import (
     run_groups,
     run_sweep,
 )
-from ..paper import EXPERIMENTS, experiment_named
+from ..paper import COMPARISONS, EXPERIMENTS, SUITES, comparison_of, experiment_named
 from ..records import find_copy, read_options, read_run
 from ..training import asked_by_signals, plan
 from ._display import Display, said_of, say
@@ -48,11 +48,17 @@ def list_experiments(options: Namespace) -> int:
     """Prints the experiments, their methods, and the data they need."""
     table = RichTable(box=None, pad_edge=False, show_header=False)
     for experiment in EXPERIMENTS.values():
+        if experiment in COMPARISONS:
+            continue
         methods = " ".join(method.name for method in experiment.methods)
         data = " ".join(experiment.data.sets) or "none to download"
         table.add_row(escape(experiment.name), escape(experiment.summary), style="bold")
         table.add_row("", f"methods: {methods}")
         table.add_row("", f"runs: {experiment.n_runs} of each   data: {data}")
+    compared = {method.name: None for each in COMPARISONS for method in each.methods}
+    table.add_row("comparison", "all ways of sharing on one suite, on equal terms", style="bold")
+    table.add_row("", f"methods: {' '.join(compared)}")
+    table.add_row("", f"suites, as in --suite NAME: {' '.join(SUITES)}")
     Console().print(table)
     return 0
 
@@ -100,7 +106,7 @@ def _resuming(name: str, out: Path) -> str:
 
 def make_sweep(options: Namespace) -> Sweep:
     """Returns the sweep that the options describe, or the one that they resume."""
-    declared, file = _declared(options.experiment)
+    declared, file = _declared(options.experiment, options.suite)
     chosen = _settled(options, declared.name, file)
     experiment = declared.on_splits(chosen.get("split", []))
     experiment = overridden(experiment, chosen.get("set", []))
@@ -128,8 +134,14 @@ def make_sweep(options: Namespace) -> Sweep:
     return replace(sweep, options=_in_full(sweep, chosen))
 
 
-def _declared(name: str) -> tuple[Experiment, ExperimentFile | None]:
+def _declared(name: str, suite: str | None) -> tuple[Experiment, ExperimentFile | None]:
     """Returns an experiment by its name, or the one that a file defines, with that file."""
+    if name == "comparison":
+        return comparison_of(suite), None
+    if suite is not None:
+        raise ValueError(
+            f"`suite` should come with the experiment `comparison`. Found it with `{name}`."
+        )
     if not is_file_reference(name):
         if (Path(name) / "experiment.py").is_file():
             raise ValueError(

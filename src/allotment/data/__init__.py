@@ -2,14 +2,15 @@
 
 Each data set is a declaration in ``DATASETS``: where its archives are published, their hashes, and
 what their content must be. ``prepare`` downloads and verifies the archives and writes one file
-``NAME.npz``; ``load`` gives its arrays; ``status`` and ``check`` tell what is there and whether it
-is sound. Every fault is a ``DataError`` whose message is one sentence, and no fault leaves half a
-file behind. The folder is the one named, or else ``$ALLOTMENT_DATA``, or else the user's cache.
+``NAME.npz`` (the census stays as it is published); ``load`` gives its arrays; ``status`` and
+``check`` tell what is there and whether it is sound. Every fault is a ``DataError`` whose message
+is one sentence, and no fault leaves half a file behind. The folder is the one named, or else
+``$ALLOTMENT_DATA``, or else the user's cache.
 
 >>> from pathlib import Path
 >>> from allotment.data import DATASETS, load
 >>> list(DATASETS)
-['mnist', 'fashion_mnist', 'cifar100', 'omniglot']
+['mnist', 'fashion_mnist', 'cifar100', 'omniglot', 'census']
 >>> DATASETS["mnist"].arrays["x_train"]
 ArraySpec(dtype='uint8', shape=(60000, 28, 28))
 >>> load("mnist", Path("empty"))

@@ -75,13 +75,14 @@ class DataSet:
     """One published data set and the prepared file that is made of it.
 
     Args:
-        name: What users call it; the prepared file is ``NAME.npz``.
+        name: What users call it; the prepared file is ``NAME.npz``, unless it is as published.
         description: One line for people.
         archives: The published files, in the order ``read`` takes them.
         arrays: The arrays of the prepared file, by name.
         read: Turns the archives into the arrays.
         checks: What is true of the published content beyond types and shapes.
         compress: Whether compression makes the prepared file much smaller.
+        as_published: The prepared file's name, where it is the one archive itself, unchanged.
     """
 
     name: str
@@ -91,10 +92,11 @@ class DataSet:
     read: Reader
     checks: tuple[Check, ...] = ()
     compress: bool = True
+    as_published: str = ""
 
     @property
     def file_name(self) -> str:
-        return f"{self.name}.npz"
+        return self.as_published or f"{self.name}.npz"
 
     def check(self, arrays: Mapping[str, Array]) -> None:
         """Raises unless ``arrays`` are this data set's, in type, shape and content."""

@@ -2,6 +2,7 @@
 
 import os
 import shlex
+import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -41,6 +42,19 @@ def read_arrays(path: Path) -> dict[str, Array]:
             return dict(np.load(stream, allow_pickle=False))
     except (*DAMAGE, ValueError) as error:
         raise DataError(f"`{path}` should be a complete npz file. Found: {error}.") from error
+
+
+def copy_file(source: Path, path: Path) -> None:
+    """Copies a file to ``path``, where it appears complete or not at all."""
+    part = path.with_name(f".{path.name}.{uuid4().hex}.part")
+    try:
+        with source.open("rb") as old, part.open("xb") as new:
+            shutil.copyfileobj(old, new)
+            new.flush()
+            os.fsync(new.fileno())
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @contextmanager
@@ -102,12 +116,20 @@ def load(name: str | DataSet, folder: str | Path | None = None) -> dict[str, Arr
             f"The data set `{dataset.name}` should be in `{found.path}`. Found no such file; "
             f"this gets it: {_command(dataset, found.path.parent)}"
         )
-    arrays = read_arrays(found.path)
+    arrays = _arrays(dataset, found.path)
     try:
         dataset.check_shapes(arrays)
     except DataError as error:
         raise DataError(f"In `{found.path}`: {error}") from error
     return {array: arrays[array] for array in dataset.arrays}
+
+
+def _arrays(dataset: DataSet, path: Path) -> dict[str, Array]:
+    """Returns the arrays of a prepared file, which may be the archive itself."""
+    if not dataset.as_published:
+        return read_arrays(path)
+    with disk_faults(path.parent):
+        return dataset.read([path], dataset.arrays)
 
 
 def _command(dataset: DataSet, folder: Path) -> str:

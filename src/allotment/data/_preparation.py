@@ -9,7 +9,7 @@ import pooch
 from requests import exceptions
 
 from ._declaration import Archive, Array, DataError, DataSet, disk_faults
-from ._folder import data_folder, folder_made, load, status, write_arrays
+from ._folder import copy_file, data_folder, folder_made, load, status, write_arrays
 from ._registry import DATASETS, dataset_named
 
 Progress = Callable[[str, int, int], None]
@@ -120,6 +120,7 @@ def _fault(dataset: DataSet, path: Path) -> str | None:
     """Returns what is wrong with the prepared file at ``path``, if anything is."""
     try:
         arrays = load(dataset, path.parent)
+        _check_hash(dataset, path)
     except DataError as error:
         return str(error)
     try:
@@ -127,6 +128,15 @@ def _fault(dataset: DataSet, path: Path) -> str | None:
     except DataError as error:
         return f"In `{path}`: {error}"
     return None
+
+
+def _check_hash(dataset: DataSet, path: Path) -> None:
+    """Raises where a file that should be the archive itself is another one."""
+    if not dataset.as_published:
+        return
+    md5, found = dataset.archives[0].md5, pooch.file_hash(path, alg="md5")
+    if found != md5:
+        raise DataError(f"`{path}` should be as published, with the md5 {md5}. Found {found}.")
 
 
 def prepare(
@@ -153,7 +163,10 @@ def prepare(
     archives = folder / "archives" / dataset.name
     with disk_faults(folder), folder_made(archives):
         arrays = _read(dataset, archives, progress)
-        write_arrays(path, arrays, compress=dataset.compress)
+        if dataset.as_published:
+            copy_file(archives / dataset.archives[0].name, path)
+        else:
+            write_arrays(path, arrays, compress=dataset.compress)
     return path
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from .._checks import nearest
+from ._census import CENSUS
 from ._declaration import Archive, Array, ArraySpec, DataError, DataSet
 from ._readers import read_cifar100, read_idx_files, read_omniglot
 
@@ -193,7 +194,7 @@ OMNIGLOT = DataSet(
 )
 
 DATASETS: dict[str, DataSet] = {
-    dataset.name: dataset for dataset in (MNIST, FASHION_MNIST, CIFAR100, OMNIGLOT)
+    dataset.name: dataset for dataset in (MNIST, FASHION_MNIST, CIFAR100, OMNIGLOT, CENSUS)
 }
 
 

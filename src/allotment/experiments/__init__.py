@@ -40,6 +40,7 @@ from ._methods import using as using
 from ._overrides import check_free as check_free
 from ._overrides import overridden as overridden
 from ._running import run_sweep as run_sweep
+from ._search import RateSearch as RateSearch
 from ._stop import Stop as Stop
 from ._stop import Stopped as Stopped
 from ._sweep import RunGroup as RunGroup

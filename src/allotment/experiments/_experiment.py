@@ -17,6 +17,7 @@ from ..settings import TrainingSettings
 from ..tasks import Task
 from ..training import Run
 from ._methods import Allocate, Method
+from ._search import RateSearch
 
 if TYPE_CHECKING:
     from ..report import ExtraTable, ReportSpec
@@ -55,8 +56,9 @@ class ReportOptions:
     Attributes:
         title: Of its section; empty: the experiment's name.
         place: In the paper, such as "Table I"; empty: not in the paper.
-        measure: "accuracy" or "test_loss", both on the test splits, or "loss", that of training at
-            the end; empty: the first of these that all tasks have.
+        measure: "accuracy" or "test_loss", both on the test splits, "loss", that of training at
+            the end, or "score", the mean over tasks of each one's own metric on the test splits;
+            empty: the first of the first three that all tasks have.
         label: What the number is called; empty: by `measure` and `shows`.
         shows: "measure", or "error": 1 less the accuracy.
         least: What a loss cannot fall below.
@@ -68,6 +70,7 @@ class ReportOptions:
         baseline: The method that others are compared with; empty: each with each.
         pairs: Methods that are compared besides, each with its second.
         elsewhere: What others published, by name.
+        left_out: Methods that the experiment does not have, by label, each with the reason.
         extra_tables: Functions from a method's name and its finished runs to a table of one's own,
             or None; asked of each method that learns its allocation.
     """
@@ -86,6 +89,7 @@ class ReportOptions:
     baseline: str = ""
     pairs: tuple[tuple[str, str], ...] = ()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
     extra_tables: tuple["ExtraTable", ...] = ()
 
     def __post_init__(self) -> None:
@@ -106,6 +110,8 @@ class Experiment:
         training: How all methods train, unless one says otherwise.
         n_runs: Of each method, with different seeds.
         summary: One line for `allotment list`.
+        search: How learning rates are chosen on validation before the runs that count, for each
+            method the same way; None: they are those declared.
         data: What the tasks are made from.
         report: What the report is told.
     """
@@ -117,6 +123,7 @@ class Experiment:
     training: TrainingSettings = TrainingSettings()
     n_runs: int = 1
     summary: str = ""
+    search: RateSearch | None = None
     data: DataOptions = DataOptions()
     report: ReportOptions = ReportOptions()
 
@@ -175,7 +182,9 @@ class Experiment:
                 model = method.structure(self.network, allocate, outputs)
             return as_network(model, list(outputs))
 
-    def header(self, method: Method, condition: str, run: Run, command: str) -> RunHeader:
+    def header(
+        self, method: Method, condition: str, run: Run, command: str, n_operations: int = 0
+    ) -> RunHeader:
         """Returns what is known of a run before its first step."""
         tasks, network = run.tasks, run.network
         families = tuple(task.family for task in tasks)
@@ -200,6 +209,8 @@ class Experiment:
             n_classes=tuple(outputs.values()) if measure == "accuracy" else (),
             settings=plain({"training": run.settings, "allocation": allocation}),
             command=command,
+            n_parameters=sum(parameter.numel() for parameter in network.parameters()),
+            n_operations=n_operations,
         )
 
     def report_spec(self, records: Sequence[RunRecord] = (), measure: str = "") -> "ReportSpec":
@@ -214,7 +225,7 @@ class Experiment:
         label, unit = MEASURES[measure]
         told = (
             *("place", "shows", "least", "shows_allocation", "shown_task", "groups", "structure"),
-            *("baseline", "pairs", "elsewhere", "extra_tables"),
+            *("baseline", "pairs", "elsewhere", "left_out", "extra_tables"),
         )
         return ReportSpec(
             experiment=self.name,

@@ -4,11 +4,15 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from copy import deepcopy
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
+from .._schema import Floats
+from ..modules import extract
 from ..records import (
     Checkpoints,
     RunWriter,
@@ -24,7 +28,8 @@ from ..records import (
     write_declaration,
     write_options,
 )
-from ..training import Progress, TrainingState, train
+from ..training import Outcome, Progress, Run, TrainingState, train
+from ._search import with_chosen_rates
 from ._stop import Stop, Stopped
 from ._sweep import RunGroup, Sweep, device_name, run_groups
 
@@ -53,8 +58,14 @@ def run_sweep(
     writes a checkpoint and then raises ``Stopped``. With ``sweep.resume``, finished run groups are
     left as they are, and one that was under way goes on. Its rounds may be others than before,
     unless its steps depend on them.
+
+    Where the experiment has a `search`, learning rates are chosen first.
     """
     listeners = _Listeners(on_progress, say, stop or Stop())
+    if sweep.experiment.search is not None:
+        if sweep.options:  # before the search, so that it can be resumed
+            write_options(sweep.out, sweep.options)
+        sweep = with_chosen_rates(sweep, lambda s: run_sweep(s, on_progress, say=say, stop=stop))
     groups = list(run_groups(sweep))
     folders = [folder for group in groups for folder in _folders(group, sweep)]
     if sweep.resume:
@@ -190,7 +201,7 @@ def _train(
     saved = time.monotonic()
     n_last = sweep.experiment.report.n_last_rounds
     for progress in train(group.runs, device=sweep.device, n_last_rounds=n_last, resume_from=state):
-        _write(writers, progress)
+        _write(group, writers, progress)
         listeners.on_progress(group, progress)
         reason = listeners.stop.reason
         if progress.state and (reason or _is_due(progress.round, saved, sweep.checkpoint_every)):
@@ -202,11 +213,22 @@ def _train(
                 raise Stopped(reason)
 
 
-def _write(writers: list[RunWriter], progress: Progress) -> None:
+def _write(group: RunGroup, writers: list[RunWriter], progress: Progress) -> None:
     for writer, entry in zip(writers, progress.entries or [], strict=False):
         writer.add(entry)
-    for writer, outcome in zip(writers, progress.outcomes or [], strict=False):
-        writer.close(outcome)
+    for run, writer, outcome in zip(group.runs, writers, progress.outcomes or [], strict=False):
+        writer.close(replace(outcome, n_used=_n_used(run, outcome)))
+
+
+def _n_used(run: Run, outcome: Outcome) -> Floats | None:
+    """Returns how many parameters the part of each task has; None where it differs by example."""
+    network = deepcopy(run.network)
+    network.load_state_dict(outcome.weights)
+    try:
+        parts = [extract(network, task) for task in range(network.n_tasks)]
+    except (ValueError, NotImplementedError):
+        return None
+    return np.array([sum(p.numel() for p in part.parameters()) for part in parts], dtype=float)
 
 
 def _is_due(done: int, saved: float, every: int | None) -> bool:

@@ -11,10 +11,11 @@ from .._checks import check_at_least
 from .._schema import RunHeader
 from ..modules import difference
 from ..settings import ROUNDS_PER_BLOCK
-from ..training import Run, check_device
+from ..training import Run, check_device, step_operations
 from ._experiment import Experiment, TaskChoice
 from ._file import ExperimentFile
 from ._methods import Method
+from ._search import check_can_choose
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,6 +36,7 @@ class Sweep:
         resume: Go on with runs that are there.
         deterministic: On a GPU: the same bits each time, if slower.
         options: To be kept beside the runs.
+        mixes_rates: Whether runs with different learning rates may train together.
         file: That defines the experiment, if one does; a copy of it is kept beside the runs.
     """
 
@@ -51,6 +53,7 @@ class Sweep:
     resume: bool = False
     deterministic: bool = False
     options: dict[str, Any] = field(default_factory=dict)
+    mixes_rates: bool = False
     file: ExperimentFile | None = None
 
     def __post_init__(self) -> None:
@@ -91,7 +94,7 @@ class RunGroup:
         labels = " + ".join(dict.fromkeys(method.label for method in self.methods))
         return f"{self.condition}  {labels}".strip()
 
-    def takes(self, run: Run) -> bool:
+    def takes(self, run: Run, *, mixes_rates: bool = False) -> bool:
         """Tells whether a run can join: only numbers, and fixed allocations, may differ.
 
         Learnt and fixed allocations go apart, since a fixed one would pay for gates that learn.
@@ -99,7 +102,7 @@ class RunGroup:
         first = self.runs[0]
         return (
             first.settings.in_common() == run.settings.in_common()
-            and first.settings.optimization == run.settings.optimization
+            and (mixes_rates or first.settings.optimization == run.settings.optimization)
             and _is_learnt(first) == _is_learnt(run)
             and not difference(first.network, run.network)
         )
@@ -113,14 +116,22 @@ def run_groups(sweep: Sweep) -> Iterator[RunGroup]:
     methods = sorted(sweep.methods, key=lambda method: method.is_learnt)
     for condition in sweep.experiment.data.conditions:
         whole: list[RunGroup] = []
+        costs: dict[str, int] = {}  # by method: the runs of one differ in numbers alone
         for method, run in _runs(sweep, condition, methods):
-            group = next((group for group in whole if group.takes(run)), None)
+            mixes = sweep.mixes_rates
+            group = next((each for each in whole if each.takes(run, mixes_rates=mixes)), None)
             if group is None:
                 group = RunGroup(condition)
                 whole.append(group)
+            if method.name not in costs:
+                costs[method.name] = step_operations(run)
             group.methods.append(method)
             group.runs.append(run)
-            group.headers.append(sweep.experiment.header(method, condition, run, sweep.command))
+            group.headers.append(
+                sweep.experiment.header(
+                    method, condition, run, sweep.command, costs[method.name]
+                )
+            )
         for group in whole:
             size = sweep.group_size or len(group.runs)
             for first in range(0, len(group.runs), size):
@@ -144,6 +155,8 @@ def _runs(sweep: Sweep, condition: str, methods: Sequence[Method]) -> Iterator[t
         seed: experiment.make_tasks(TaskChoice(condition, seed, sweep.data_folder))
         for seed in (sweep.seeds if by_seed else sweep.seeds[:1])
     }
+    if experiment.search is not None:
+        check_can_choose(experiment, [task for tasks in made.values() for task in tasks])
     for method in methods:
         settings = method.settings(experiment.training)
         for seed in sweep.seeds:

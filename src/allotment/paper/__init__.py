@@ -1,17 +1,21 @@
 """The paper's experiments and our own comparisons, declared; what only one of them needs.
 
 >>> from allotment.paper import EXPERIMENTS
->>> list(EXPERIMENTS)
+>>> [name for name in EXPERIMENTS if not name.startswith("comparison")]
 ['transfer', 'two_pairs', 'digits', 'mnist', 'omniglot', 'omniglot_tuned', 'clusters']
 >>> [method.name for method in EXPERIMENTS["two_pairs"].methods]
 ['no_sharing', 'shared_bottom', 'gumbel']
 """
 
+from ._census import census as census
 from ._clusters import three_clusters as three_clusters
+from ._comparison import COMPARISONS as COMPARISONS
+from ._comparison import SUITES as SUITES
 from ._images import digits as digits
 from ._images import four_mnists as four_mnists
 from ._load import load as load
 from ._omniglot import omniglot as omniglot
 from ._registry import EXPERIMENTS as EXPERIMENTS
+from ._registry import comparison_of as comparison_of
 from ._registry import experiment_named as experiment_named
 from ._synthetic import synthetic_pairs as synthetic_pairs

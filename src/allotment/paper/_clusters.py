@@ -14,7 +14,7 @@ from ..data import Array, load
 from ..experiments import DataOptions, Experiment, Method, ReportOptions, using
 from ..settings import Augmentation, Optimization, TrainingSettings
 from ..tasks import Split, Task
-from ._images import PARTS, SCALE, SPLIT_SEED
+from ._images import PARTS, SCALE, SPLIT_SEED, held_out_rows
 from .networks import clusters_network
 
 SIZE = 32  # of CIFAR's images, and of the others once they are resized
@@ -26,17 +26,18 @@ CLOTHES = (
 )
 
 
-def three_clusters(folder: str | Path | None = None) -> list[Task]:
+def three_clusters(folder: str | Path | None = None, *, held_out: float = 0.0) -> list[Task]:
     """Returns 20 tasks on CIFAR-100, 10 on MNIST and 10 on Fashion-MNIST, of one shape of images.
 
     A task on CIFAR tells the classes of one superclass apart; one on the others, nine of the ten
-    classes. The tasks on one data set share one copy of its images. Only those on CIFAR have a
-    validation split.
+    classes. The tasks on one data set share one copy of its images. Those on CIFAR have a
+    validation split, and the others where a share of their training images is ``held_out``.
     """
+    fashion = load("fashion_mnist", folder)
     return [
         *superclasses(load("cifar100", folder)),
-        *leaving_one_out("MNIST", "MNIST", load("mnist", folder), "0123456789"),
-        *leaving_one_out("Fashion", "Fashion-MNIST", load("fashion_mnist", folder), CLOTHES),
+        *leaving_one_out("MNIST", "MNIST", load("mnist", folder), "0123456789", held_out),
+        *leaving_one_out("Fashion", "Fashion-MNIST", fashion, CLOTHES, held_out),
     ]
 
 
@@ -63,18 +64,30 @@ def superclasses(arrays: Mapping[str, Array]) -> list[Task]:
 
 
 def leaving_one_out(
-    prefix: str, family: str, arrays: Mapping[str, Array], class_names: Sequence[str]
+    prefix: str,
+    family: str,
+    arrays: Mapping[str, Array],
+    class_names: Sequence[str],
+    held_out: float = 0.0,
 ) -> list[Task]:
     """Returns a task for each class, on the images of all others, their labels renumbered."""
     x_train, x_test = (resized(torch.from_numpy(arrays[f"x_{part}"])) for part in PARTS)
     y_train, y_test = (torch.from_numpy(arrays[f"y_{part}"]).long() for part in PARTS)
 
+    rows, held = held_out_rows(len(x_train), held_out)
+
+    def split(left_out: int, x: Tensor, y: Tensor, among: Tensor | None) -> Split:
+        own = (y != left_out).nonzero().flatten() if among is None else among[y[among] != left_out]
+        return Split(x, y - (y > left_out).long(), own, scale=SCALE)
+
     def task(left_out: int, name: str) -> Task:
-        train, test = (
-            Split(x, y - (y > left_out).long(), (y != left_out).nonzero().flatten(), scale=SCALE)
-            for x, y in ((x_train, y_train), (x_test, y_test))
+        return Task(
+            f"{prefix} without {name}",
+            split(left_out, x_train, y_train, rows),
+            None if held is None else split(left_out, x_train, y_train, held),
+            split(left_out, x_test, y_test, None),
+            family=family,
         )
-        return Task(f"{prefix} without {name}", train, test=test, family=family)
 
     return [task(*pair) for pair in enumerate(class_names)]
 

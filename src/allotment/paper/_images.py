@@ -32,6 +32,14 @@ def split_rows(n: int, shares: Sequence[float], *, seed: int, use: str = "split"
     return [order[start:end].sort().values for start, end in zip(starts, edges, strict=True)]
 
 
+def held_out_rows(n: int, share: float) -> tuple[Tensor | None, Tensor | None]:
+    """Returns the rows for training and those for validation; None and None for a share of 0."""
+    if not share:
+        return None, None
+    train, held = split_rows(n, (1 - share, share), seed=SPLIT_SEED, use="held out")
+    return train, held
+
+
 SHARES = (0.5, 0.2, 0.3)  # train, validation, test
 SPLIT_SEED = 0  # one split for every run, so that runs differ in training alone
 
@@ -65,22 +73,29 @@ SCALE = 1 / 255
 PARTS = ("train", "test")
 
 
-def four_mnists(folder: str | Path | None = None) -> list[Task]:
-    """Returns the four tasks; they share one copy of the images and have no validation split.
+def four_mnists(folder: str | Path | None = None, *, held_out: float = 0.0) -> list[Task]:
+    """Returns the four tasks; they share one copy of the images.
 
-    The rotation is clockwise, as the paper says; the authors' code turns the other way.
+    The rotation is clockwise, as the paper says; the authors' code turns the other way. This share
+    of the training images is for validation; 0: there is no validation split, as in the paper.
     """
     arrays = load("mnist", folder)
     x_train, x_test = (torch.from_numpy(arrays[f"x_{part}"]).unsqueeze(1) for part in PARTS)
     y_train, y_test = (torch.from_numpy(arrays[f"y_{part}"]).long() for part in PARTS)
     turned = rotated(28)
+    rows, held = held_out_rows(len(x_train), held_out)
 
     def task(name: str, is_rotated: bool) -> Task:
-        train, test = (
-            Split(x, y, permutation=turned if is_rotated else None, scale=SCALE)
-            for x, y in ((x_train, y_train), (x_test, y_test))
+        train, validation, test = (
+            Split(x, y, own, turned if is_rotated else None, SCALE)
+            for x, y, own in (
+                (x_train, y_train, rows),
+                (x_train, y_train, held),
+                (x_test, y_test, None),
+            )
         )
-        return Task(name, train, test=test, family="rotated" if is_rotated else "upright")
+        family = "rotated" if is_rotated else "upright"
+        return Task(name, train, None if held is None else validation, test, family=family)
 
     return [
         task("MNIST", False),

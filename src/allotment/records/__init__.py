@@ -47,6 +47,10 @@ from ._files import RecordError as RecordError
 from ._files import plain as plain
 from ._kept import keep as keep
 from ._kept import read_kept as read_kept
+from ._rates import keep_rates as keep_rates
+from ._rates import read_kept_rates as read_kept_rates
+from ._rates import read_rates as read_rates
+from ._rates import write_rates as write_rates
 from ._reader import read_environment as read_environment
 from ._reader import read_run as read_run
 from ._reader import read_runs as read_runs

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from .._schema import Evaluation, Floats
 from ._environment import Environment
 from ._files import RecordError, floats, plain, read_json, reading, write_bytes, writing
+from ._rates import KEPT as KEPT_RATES
 from ._record import (
     RunRecord,
     Snapshots,
@@ -25,6 +26,7 @@ from ._record import (
 )
 from ._writer import file_name
 
+_NO_RUNS = ("speed", KEPT_RATES)  # folders of other records
 _DIGITS = 6  # of a final number
 _DIGITS_OVER_TIME = 4
 _MAX_ENTRIES = 60
@@ -56,7 +58,8 @@ def read_kept(folder: Path) -> list[RunRecord]:
     """Returns the kept runs beneath ``folder``, in name order and then by seed."""
     if not folder.is_dir():
         raise RecordError(f"Kept runs should be read from a folder that exists. Found `{folder}`.")
-    paths = sorted(p for p in folder.rglob("*.json") if folder / "speed" not in p.parents)
+    others = {folder / name for name in _NO_RUNS}
+    paths = sorted(p for p in folder.rglob("*.json") if not others & {*p.parents})
     return [run for path in paths for run in _read_file(path)]
 
 

@@ -18,6 +18,9 @@ _TUPLES = (
 )
 
 
+_FREE = ("command", "component_kinds", "n_parameters", "n_operations")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Snapshots:
     """The gates' probabilities at some rounds of a run."""
@@ -136,9 +139,12 @@ def summary_of(outcome: Outcome) -> dict[str, Any]:
 
 def outcome_from(value: dict[str, Any]) -> Outcome:
     """Returns the outcome that was written as ``value``, without weights."""
-    arrays = {name: floats(value[name]) for name in ("matrix", "probabilities")}
+    arrays: dict[str, Any] = {
+        name: floats(value[name]) for name in ("matrix", "probabilities")
+    }
     evaluations = {name: evaluation_from(value[name]) for name in ("validation", "test")}
-    loss = value["final_loss"]
+    loss, n_used = value["final_loss"], value.get("n_used")
+    arrays["n_used"] = None if n_used is None else floats(n_used)
     known = _known(Outcome, value) | arrays | evaluations
     return Outcome(**known | {"final_loss": math.nan if loss is None else loss, "weights": {}})
 
@@ -146,14 +152,14 @@ def outcome_from(value: dict[str, Any]) -> Outcome:
 def first_difference(a: Any, b: Any, name: str = "") -> tuple[str, Any, Any] | None:
     """Returns the first entry in which two JSON values differ: its name and both values.
 
-    The command at the top may be another, and so may the kinds, which older records lack.
+    The command at the top may be another, and so may what older records lack: kinds and costs.
 
     >>> first_difference({"seed": 1, "settings": {"rounds": 5}}, {"seed": 1, "settings": {}})
     ('settings.rounds', 5, None)
     """
     if isinstance(a, dict) and isinstance(b, dict):
         for key in {**a, **b}:
-            if name or key not in ("command", "component_kinds"):
+            if name or key not in _FREE:
                 here = f"{name}.{key}" if name else key
                 different = first_difference(a.get(key), b.get(key), here)
                 if different:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from .._schema import MEASURES, RunHeader
+from .._schema import HIGHER_IS_BETTER, MEASURES, RunHeader
 from ..analysis import Relatedness, Summary, group_runs, relatedness, summarise, typical_run
 from ..records import RunRecord
 from ._spec import ReportRow, ReportSpec
@@ -141,7 +141,7 @@ class Section:
     def higher_is_better(self) -> bool:
         if self.spec.shows_error:
             return False
-        return any(record.header.measure == "accuracy" for record in self.records)
+        return any(record.header.measure in HIGHER_IS_BETTER for record in self.records)
 
 
 def section(records: Sequence[RunRecord], spec: ReportSpec) -> Section:

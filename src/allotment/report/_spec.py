@@ -54,6 +54,7 @@ class ReportSpec:
     baseline: str = ""  # the method that others are compared with; empty: with each other
     pairs: tuple[tuple[str, str], ...] = ()  # methods compared besides, each with its second
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # what others published, by name
+    left_out: Mapping[str, str] = field(default_factory=dict)  # why, by a method's label
     extra_tables: tuple[ExtraTable, ...] = ()  # made for each method that learns its allocation
 
     def __post_init__(self) -> None:

@@ -20,6 +20,7 @@ from .._engine import ExecutionPlan as ExecutionPlan
 from .._engine import Run as Run
 from .._schema import Outcome as Outcome
 from .._schema import TrainingState as TrainingState
+from ._cost import step_operations as step_operations
 from ._fit import fit as fit
 from ._fit import predict as predict
 from ._loggers import MetricsLogger as MetricsLogger

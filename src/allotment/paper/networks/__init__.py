@@ -10,6 +10,7 @@ from ._networks import Allocate as Allocate
 from ._networks import ConvNormReLU as ConvNormReLU
 from ._networks import NormReLU as NormReLU
 from ._networks import TwoColourStem as TwoColourStem
+from ._networks import census_network as census_network
 from ._networks import clusters_network as clusters_network
 from ._networks import digits_network as digits_network
 from ._networks import glorot_ as glorot_

@@ -178,6 +178,25 @@ def digits_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskN
     return glorot_(MultiTaskNetwork(None, [first, second, nn.Flatten()], heads))
 
 
+def census_network(
+    allocate: Allocate, outputs: Mapping[str, int], n_features: int = 259
+) -> MultiTaskNetwork:
+    """Two layers of eight dense components of width 32; ours.
+
+    For rows of the census, which have 259 features.
+    """
+    width, n = 32, 8
+    names = [chr(ord("A") + position) for position in range(n)]
+
+    def layer(depth: int, n_inputs: int) -> ModularLayer:
+        components = [dense(n_inputs, width, last=nn.ReLU()) for _ in names]
+        allocation = allocate(n, n_features=n_inputs, depth=depth, n_layers=2)
+        return ModularLayer(components, allocation, names=names, kinds=["dense"] * n)
+
+    layers = [layer(depth, n_inputs) for depth, n_inputs in enumerate((n_features, width))]
+    return glorot_(MultiTaskNetwork(None, layers, _linear_heads(width, outputs)))
+
+
 def mnist_network(
     allocate: Allocate, outputs: Mapping[str, int], n_components: int = 4
 ) -> MultiTaskNetwork:

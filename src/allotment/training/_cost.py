@@ -1,0 +1,51 @@
+"""What an optimizer step costs, counted and not timed."""
+
+from copy import deepcopy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from .._engine import Run, Operations
+from .._streams import torch_stream
+from ..tasks import GeneratedDataset, Split
+from ._diagnostics import two_examples
+
+
+def step_operations(run: Run) -> int:
+    """Returns the floating-point operations of an optimizer step, forward and backward.
+
+    They are those of products and convolutions, in a batch of the first task; a joint step takes
+    as many batches as there are tasks. Nothing is computed where the network can do without
+    values. 0 where they cannot be counted.
+    """
+    x, y = _batch(run)
+    n_batches = len(run.tasks) if run.settings.is_joint else 1
+    for device in ("meta", "cpu"):  # on the first, tensors have shapes and no values
+        try:
+            return n_batches * _counted(run, device, x, y)
+        except Exception:  # whatever a user's network raises without values
+            continue
+    return 0
+
+
+def _counted(run: Run, device: str, x: Any, y: Any) -> int:
+    network: nn.Module = deepcopy(run.network).to(device).train()
+    x, y = (tree_map(lambda part: part.to(device), part) for part in (x, y))
+    with torch_stream(run.seed, "trial"), Operations() as counter, torch.enable_grad():
+        loss = run.tasks[0].loss_function(network(x, 0), y)
+        loss.backward()
+    return int(counter.total)
+
+
+def _batch(run: Run) -> tuple[Any, Any]:
+    """Returns as many examples of the first task as a batch has, where they are at hand."""
+    source, n = run.tasks[0].train, run.settings.batch_size
+    if isinstance(source, GeneratedDataset):
+        return source.draw(n, torch.Generator())
+    x, y = two_examples(source)
+    if isinstance(source, Split) and isinstance(x, Tensor):
+        rows = torch.arange(n) % 2  # what they hold does not matter
+        return x[rows], y[rows]
+    return x, y
