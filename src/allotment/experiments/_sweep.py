@@ -128,9 +128,7 @@ def run_groups(sweep: Sweep) -> Iterator[RunGroup]:
             group.methods.append(method)
             group.runs.append(run)
             group.headers.append(
-                sweep.experiment.header(
-                    method, condition, run, sweep.command, costs[method.name]
-                )
+                sweep.experiment.header(method, condition, run, sweep.command, costs[method.name])
             )
         for group in whole:
             size = sweep.group_size or len(group.runs)
