@@ -1,6 +1,6 @@
 """How well runs do on held-out examples, with the gates of evaluation."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -172,13 +172,21 @@ def _metrics(task: Task, seen: Sequence[tuple[Tensor, Any]]) -> dict[str, Floats
 def _measured(metric: Metric, outputs: Tensor, targets: Tensor) -> float:
     if hasattr(metric, "update") and hasattr(metric, "compute"):  # one of torchmetrics
         metric.reset()  # type: ignore[attr-defined]
-        metric.update(outputs, targets)
+        metric.update(_shaped(outputs, targets), targets)
         value = metric.compute()
     else:
         value = metric(outputs, targets)
     if isinstance(value, Tensor | np.ndarray) and list(value.shape) not in ([], [1]):
         raise ValueError(f"A metric should be one number. Found shape {list(value.shape)}.")
+    if isinstance(value, Mapping):
+        raise ValueError(f"A metric should be one number. Found several: {', '.join(value)}.")
     return float(value)
+
+
+def _shaped(outputs: Tensor, targets: Any) -> Tensor:
+    """Returns outputs ``[N, 1]`` as ``[N]`` where targets are; torchmetrics wants one shape."""
+    is_column = isinstance(targets, Tensor) and outputs.shape == (*targets.shape, 1)
+    return outputs.squeeze(-1) if is_column else outputs
 
 
 def _batches(source: HeldOut, parameters: FlatParameters) -> Iterator[tuple[Any, Tensor]]:
