@@ -50,6 +50,29 @@ def evaluate(
         parameters.network.eval()
         columns = _columns(runs, parameters, split, is_vmapped)
         parameters.network.train()
+    return _evaluations(columns, split)
+
+
+@torch.no_grad()
+def evaluate_tasks(
+    parameters: FlatParameters, tasks: Mapping[int, Task], split: str, seed: int
+) -> Evaluation:
+    """Returns the evaluation of one run on tasks, given by their places in its network."""
+    state = {name: value[0] for name, value in parameters.state().items()}
+    with torch_stream(seed, f"evaluation/{split}"), parameters.arithmetic():
+        parameters.network.eval()
+        columns = []
+        for place, task in tasks.items():
+            try:
+                columns.append(_column(parameters, state, place, task, split, None))
+            except Exception as error:
+                error.add_note(f"This is the {split} split of task {task.name!r}.")
+                raise
+    return _evaluations(columns, split)[0]
+
+
+def _evaluations(columns: Sequence[Column], split: str) -> list[Evaluation]:
+    """Returns an evaluation for each run, from a column for each task."""
     tables = _joined(columns, np.stack, axis=1)  # [R, T] each
     classifies = not np.isnan(tables.accuracies).all()
     return [
@@ -59,7 +82,7 @@ def evaluate(
             accuracies=tables.accuracies[r] if classifies else None,
             metrics={name: values[r] for name, values in tables.metrics.items()},
         )
-        for r in range(len(runs))
+        for r in range(len(tables.losses))
     ]
 
 
