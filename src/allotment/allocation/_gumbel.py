@@ -63,6 +63,7 @@ class GumbelMatrix(Allocation):
 
     logits: nn.Parameter
     n_batches: Tensor
+    annealing: Tensor | None  # start and floor, where runs that train together have others
 
     def __init__(
         self,
@@ -83,6 +84,7 @@ class GumbelMatrix(Allocation):
         p_open = _prior(p_init, n_tasks, n_components)
         self.logits = nn.Parameter(torch.stack([p_open.log(), (1 - p_open).log()], dim=-1))
         self.temperature = temperature
+        self.register_buffer("annealing", None, persistent=False)
         self.evaluation = evaluation
         self.same_in_evaluation = evaluation == "most_likely"
         self.n_noise = n_components
@@ -99,15 +101,16 @@ class GumbelMatrix(Allocation):
 
     @property
     def _can_fuse(self) -> bool:
-        """Whether one kernel may draw the gates: on a GPU, with the paper's annealing."""
-        return type(self.temperature) is Annealing and can_draw(self.logits)
+        """Whether one kernel may draw the gates: on a GPU, with one annealing of the paper's."""
+        is_annealed = type(self.temperature) is Annealing and self.annealing is None
+        return is_annealed and can_draw(self.logits)
 
     def gates(self, task: int | Tensor, *, noise: Tensor | None = None) -> Tensor:
         """Returns the gates of one pass, each exactly 0 or 1, shape ``[C]``."""
         advantage = _advantage(row(self.logits, task))
         if not self.training and self.evaluation == "most_likely":
             return (advantage >= 0).to(advantage.dtype)
-        temperature = self.temperature(self.n_batches)
+        temperature = self._temperature_now()
         if noise is None:
             noise = torch.rand_like(advantage).clamp_min(torch.finfo(advantage.dtype).tiny)
         # The difference of two Gumbel draws is one logistic draw.
@@ -116,6 +119,18 @@ class GumbelMatrix(Allocation):
         hard = (noisy >= 0).to(soft.dtype)
         # These brackets keep every gate exactly binary; without them rounding moves some off.
         return hard + (soft - soft.detach())
+
+    def _temperature_now(self) -> Tensor:
+        if self.annealing is None:
+            return self.temperature(self.n_batches)
+        start, floor = self.annealing.unbind()
+        return torch.maximum(start / (self.n_batches + 1.0).sqrt(), floor)
+
+    def let_runs_differ(self) -> None:
+        if type(self.temperature) is Annealing and self.annealing is None:
+            numbers = [self.temperature.start, self.temperature.floor]
+            self.annealing = self.logits.new_tensor(numbers)
+            self.temperature = Annealing()  # one for all runs, and not asked any more
 
     def probabilities(self, task: int | Tensor | None = None) -> Tensor:
         logits = self.logits if task is None else row(self.logits, task)
