@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ._base import Allocation, row
-from ._gumbel import prior
+from ._gumbel import averaged, prior
 
 
 class GateTable(Allocation):
@@ -60,12 +60,6 @@ def drawn(logits: Tensor, noise: Tensor | None) -> Tensor:
 def likely(logits: Tensor) -> Tensor:
     """Returns the most likely gates, each 0 or 1."""
     return (logits >= 0).to(logits.dtype)
-
-
-def averaged(gates: Tensor) -> Tensor:
-    """Returns weights that average what is open; zeros where nothing is."""
-    # `clamp_min`, not `maximum`: the latter halves the gradient at a tie, one open gate.
-    return gates / gates.sum(dim=-1, keepdim=True).clamp_min(1.0)
 
 
 def log_likelihood(logits: Tensor, gates: Tensor) -> Tensor:

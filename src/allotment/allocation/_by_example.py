@@ -5,11 +5,11 @@ from torch import Tensor, nn
 
 from .._checks import check_at_least, check_choice, check_fraction, check_positive, check_whole
 from ._base import Allocation, row
-from ._bernoulli import averaged, likely
+from ._bernoulli import likely
 from ._carrying import carried, carry
 from ._features import example_features
 from ._fixed import REDUCTIONS
-from ._gumbel import prior
+from ._gumbel import averaged, prior
 
 
 class GumbelByExample(Allocation):

@@ -6,10 +6,10 @@ from torch import Tensor, nn
 from .._checks import check_at_least, check_probability, check_whole
 from ._base import Allocation, row
 from ._baseline import RunningBaseline
-from ._bernoulli import averaged, drawn, likely, log_likelihood
+from ._bernoulli import drawn, likely, log_likelihood
 from ._carrying import carried, carry
 from ._features import example_features
-from ._gumbel import prior
+from ._gumbel import averaged, prior
 
 
 class ScoreFunctionByExample(Allocation):

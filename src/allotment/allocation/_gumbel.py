@@ -63,6 +63,7 @@ class GumbelMatrix(Allocation):
 
     logits: nn.Parameter
     n_batches: Tensor
+    annealing: Tensor | None  # start and floor, where runs that train together have others
 
     def __init__(
         self,
@@ -79,6 +80,7 @@ class GumbelMatrix(Allocation):
         p_open = prior(p_init, n_tasks, n_components)
         self.logits = nn.Parameter(torch.stack([p_open.log(), (1 - p_open).log()], dim=-1))
         self.temperature = temperature
+        self.register_buffer("annealing", None, persistent=False)
         self.evaluation = evaluation
         self.same_in_evaluation = evaluation == "most_likely"
         self.n_noise = n_components
@@ -93,15 +95,28 @@ class GumbelMatrix(Allocation):
 
     @property
     def _can_fuse(self) -> bool:
-        """Whether one kernel may draw the gates: on a GPU, with the paper's annealing."""
-        return type(self.temperature) is Annealing and can_draw(self.logits)
+        """Whether one kernel may draw the gates: on a GPU, with one annealing of the paper's."""
+        is_annealed = type(self.temperature) is Annealing and self.annealing is None
+        return is_annealed and can_draw(self.logits)
 
     def gates(self, task: int | Tensor, *, noise: Tensor | None = None) -> Tensor:
         """Returns the gates of one pass, each exactly 0 or 1, shape ``[C]``."""
         advantage = open_advantage(row(self.logits, task))
         if not self.training and self.evaluation == "most_likely":
             return (advantage >= 0).to(advantage.dtype)
-        return drawn_gates(advantage, self.temperature(self.n_batches), noise)
+        return drawn_gates(advantage, self._temperature_now(), noise)
+
+    def _temperature_now(self) -> Tensor:
+        if self.annealing is None:
+            return self.temperature(self.n_batches)
+        start, floor = self.annealing.unbind()
+        return torch.maximum(start / (self.n_batches + 1.0).sqrt(), floor)
+
+    def let_runs_differ(self) -> None:
+        if type(self.temperature) is Annealing and self.annealing is None:
+            numbers = [self.temperature.start, self.temperature.floor]
+            self.annealing = self.logits.new_tensor(numbers)
+            self.temperature = Annealing()  # one for all runs, and not asked any more
 
     def probabilities(self, task: int | Tensor | None = None) -> Tensor:
         logits = self.logits if task is None else row(self.logits, task)
@@ -145,9 +160,9 @@ def drawn_gates(advantage: Tensor, temperature: Tensor, noise: Tensor | None = N
 
 
 def averaged(gates: Tensor) -> Tensor:
-    """Returns the weights ``[C]`` that average the components of open gates."""
+    """Returns the weights ``[..., C]`` that average the components of open gates."""
     # `clamp_min`, not `maximum`: the latter halves the gradient at a tie, one open gate.
-    return gates / gates.sum().clamp_min(1.0)
+    return gates / gates.sum(dim=-1, keepdim=True).clamp_min(1.0)
 
 
 def check_annealing(temperature: object) -> None:

@@ -6,7 +6,8 @@ from torch import Tensor
 
 from ._base import row
 from ._baseline import RunningBaseline
-from ._bernoulli import GateTable, averaged, drawn, log_likelihood
+from ._bernoulli import GateTable, drawn, log_likelihood
+from ._gumbel import averaged
 
 
 class ScoreFunctionMatrix(GateTable):

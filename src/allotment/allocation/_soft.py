@@ -8,8 +8,7 @@ from torch import Tensor, nn
 
 from .._checks import check_choice
 from ._base import Allocation, row
-from ._bernoulli import averaged
-from ._gumbel import prior
+from ._gumbel import averaged, prior
 
 
 class SoftMatrix(Allocation):

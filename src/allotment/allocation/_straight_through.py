@@ -3,7 +3,8 @@
 import torch
 from torch import Tensor
 
-from ._bernoulli import GateTable, averaged, drawn
+from ._bernoulli import GateTable, drawn
+from ._gumbel import averaged
 
 
 class StraightThroughMatrix(GateTable):

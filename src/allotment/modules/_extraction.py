@@ -19,13 +19,15 @@ from ._per_task import PerTask
 from ._structures import each_tensor
 from ._task_mask import TaskMask
 
+_NAMED: Any = object()  # no input by place: the names of a call are a dict of inputs
+
 
 def extract(network: nn.Module, task: int | str, *, merge: bool = False) -> nn.Module:
     """Returns a copy of what a task uses, in evaluation mode, with no allocation left in it.
 
     It has the outputs of the network in evaluation mode, to the last bit, and takes what the
-    network takes but the task. An ordinary module: it can be trained further, saved, or handed to
-    `torch.export`.
+    network takes but the task; a dict of inputs also as arguments by name, ``own(**batch)``. An
+    ordinary module: it can be trained further, saved, or handed to `torch.export`.
 
     >>> from allotment import GumbelMatrix
     >>> layer = ModularLayer([nn.Linear(8, 4), nn.Linear(8, 4)], GumbelMatrix(2, 2, p_init=0.9))
@@ -116,7 +118,8 @@ class _OneTask(nn.Module):
         self.features = nn.Identity() if features is None else features
         self._told = {} if task is None else {"task": task}
 
-    def forward(self, x: Any, *arguments: Any, **options: Any) -> Tensor:
+    def forward(self, input: Any = _NAMED, /, *arguments: Any, **options: Any) -> Tensor:
+        x, options = (options, {}) if input is _NAMED else (input, options)
         features = call_with(self.body, x, *arguments, **self._told, **options)
         y: Tensor = self.head(self.features(features))
         return y
@@ -136,9 +139,9 @@ class _Layers(nn.Sequential):
         self._were_modular = frozenset(were_modular)
         self._has_stem = has_stem
 
-    def forward(self, input: Any, *arguments: Any, **options: Any) -> Any:
+    def forward(self, input: Any = _NAMED, /, *arguments: Any, **options: Any) -> Any:
         """Returns what they make of an input, one after another."""
-        x = input
+        x, options = (options, {}) if input is _NAMED else (input, options)
         for place, (name, part) in enumerate(zip(self._modules, self, strict=True)):
             if name in self._were_modular:
                 x = part(x, *arguments, **options)

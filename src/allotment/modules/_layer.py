@@ -278,6 +278,15 @@ def _check_parts(components: object, allocation: object) -> None:
             "`allocation` should have one gate per component. Found "
             f"{allocation.n_components} gates for {n_components} components."
         )
+    parts = list(components)  # type: ignore[call-overload]
+    for place, part in enumerate(parts):
+        first = next(at for at, other in enumerate(parts) if other is part)
+        if first != place:
+            raise ValueError(
+                "`components` should be different modules, each with weights of its own: "
+                "`[make() for _ in range(n)]`, not `[module] * n`. Found one module "
+                f"({type(part).__name__}) as components {first} and {place}."
+            )
 
 
 def _labels(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.utils import _pytree as pytree
 
-from .._checks import first_line
+from .._checks import described, first_line
 from ._structures import by_tensor, each_tensor
 
 # Modules that treat every number alike, so that a further leading dimension changes nothing.
@@ -88,6 +88,12 @@ def _way(module: nn.Module, x: Any, is_stacked: bool) -> _Way | None:
     if type(module) not in _WAYS:
         return _own if hasattr(module, "forward_stacked") and not is_stacked else None
     way, n_dims = _WAYS[type(module)]
+    if n_dims is not None and not isinstance(x, Tensor):
+        raise ValueError(
+            f"A component should be given what it takes, a tensor for {type(module).__name__}. "
+            f"Found {described(x)}. Inputs of several arrays go to a stem, or a model, that takes "
+            "them by name; all batches of a task have one form."
+        )
     takes = n_dims is None or x.ndim == n_dims + is_stacked
     return way if takes and getattr(module, "padding_mode", "zeros") == "zeros" else None
 

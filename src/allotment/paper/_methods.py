@@ -101,17 +101,16 @@ METHODS = (
 _TOO_MANY_TASKS = "each task should have components of its own, and there are fewer than tasks"
 _SAME = "the same as the mean, under the normalisation behind each layer"
 _TOO_LARGE = "a whole network for each task is too large to train as one"
+_OF_IMAGES = {
+    "no_sharing": _TOO_MANY_TASKS,
+    "cross_stitch": _TOO_MANY_TASKS,
+    "shared_bottom": _SAME,
+    "single_task": _TOO_LARGE,
+    "ple": "experts of every kind for each task are too many",
+}
 LEFT_OUT = {
     "two_pairs": {"task_routing": "its one layer has one output, which leaves nothing to mask"},
     "census": {"no_sharing": _TOO_MANY_TASKS, "cross_stitch": _TOO_MANY_TASKS},
-    **dict.fromkeys(
-        ("clusters", "omniglot"),
-        {
-            "no_sharing": _TOO_MANY_TASKS,
-            "cross_stitch": _TOO_MANY_TASKS,
-            "shared_bottom": _SAME,
-            "single_task": _TOO_LARGE,
-            "ple": "experts of every kind for each task are too many",
-        },
-    ),
+    "clusters": _OF_IMAGES,
+    "omniglot": _OF_IMAGES,
 }

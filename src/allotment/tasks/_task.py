@@ -8,7 +8,7 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._checks import check_positive, described
+from .._checks import check_number, check_positive, check_whole, described
 from ._split import GeneratedDataset, Split, with_known_targets
 from ._stream import ArrayExamples, IndexedExamples, Stream, as_source
 
@@ -92,13 +92,20 @@ class Task:
             object.__setattr__(self, "n_outputs", self._natural_n_outputs())
 
     def _check_numbers_and_functions(self) -> None:
-        check_positive("weight", self.weight)
-        check_positive("sampling", self.sampling)
+        check_whole("n_outputs", self.n_outputs)
+        for name, value in (("weight", self.weight), ("sampling", self.sampling)):
+            check_number(name, value)
+            check_positive(name, value)
         if self.loss is not None and not callable(self.loss):
             raise TypeError(
                 f"Task {self.name!r}: `loss` should be a function of outputs and targets, such as "
                 "torch.nn.functional.l1_loss, or None: cross-entropy for integer targets, the "
                 f"mean squared error for others. Found `loss = {self.loss!r}`."
+            )
+        if not isinstance(self.metrics, Mapping):
+            raise TypeError(
+                f"Task {self.name!r}: `metrics` should be a dict of functions by name, such as "
+                f'{{"auc": f}}. Found {described(self.metrics)}.'
             )
         for name, metric in self.metrics.items():
             if not callable(metric):

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from .._engine import Run, Operations
+from .._engine import Operations, Run
 from .._streams import torch_stream
 from ..tasks import GeneratedDataset, Split
 from ._diagnostics import two_examples

@@ -1,6 +1,6 @@
 """How well runs do on held-out examples, with the gates of evaluation."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -50,6 +50,29 @@ def evaluate(
         parameters.network.eval()
         columns = _columns(runs, parameters, split, is_vmapped)
         parameters.network.train()
+    return _evaluations(columns, split)
+
+
+@torch.no_grad()
+def evaluate_tasks(
+    parameters: FlatParameters, tasks: Mapping[int, Task], split: str, seed: int
+) -> Evaluation:
+    """Returns the evaluation of one run on tasks, given by their places in its network."""
+    state = {name: value[0] for name, value in parameters.state().items()}
+    with torch_stream(seed, f"evaluation/{split}"), parameters.arithmetic():
+        parameters.network.eval()
+        columns = []
+        for place, task in tasks.items():
+            try:
+                columns.append(_column(parameters, state, place, task, split, None))
+            except Exception as error:
+                error.add_note(f"This is the {split} split of task {task.name!r}.")
+                raise
+    return _evaluations(columns, split)[0]
+
+
+def _evaluations(columns: Sequence[Column], split: str) -> list[Evaluation]:
+    """Returns an evaluation for each run, from a column for each task."""
     tables = _joined(columns, np.stack, axis=1)  # [R, T] each
     classifies = not np.isnan(tables.accuracies).all()
     return [
@@ -59,7 +82,7 @@ def evaluate(
             accuracies=tables.accuracies[r] if classifies else None,
             metrics={name: values[r] for name, values in tables.metrics.items()},
         )
-        for r in range(len(runs))
+        for r in range(len(tables.losses))
     ]
 
 
@@ -172,13 +195,21 @@ def _metrics(task: Task, seen: Sequence[tuple[Tensor, Any]]) -> dict[str, Floats
 def _measured(metric: Metric, outputs: Tensor, targets: Tensor) -> float:
     if hasattr(metric, "update") and hasattr(metric, "compute"):  # one of torchmetrics
         metric.reset()  # type: ignore[attr-defined]
-        metric.update(outputs, targets)
+        metric.update(_shaped(outputs, targets), targets)
         value = metric.compute()
     else:
         value = metric(outputs, targets)
     if isinstance(value, Tensor | np.ndarray) and list(value.shape) not in ([], [1]):
         raise ValueError(f"A metric should be one number. Found shape {list(value.shape)}.")
+    if isinstance(value, Mapping):
+        raise ValueError(f"A metric should be one number. Found several: {', '.join(value)}.")
     return float(value)
+
+
+def _shaped(outputs: Tensor, targets: Any) -> Tensor:
+    """Returns outputs ``[N, 1]`` as ``[N]`` where targets are; torchmetrics wants one shape."""
+    is_column = isinstance(targets, Tensor) and outputs.shape == (*targets.shape, 1)
+    return outputs.squeeze(-1) if is_column else outputs
 
 
 def _batches(source: HeldOut, parameters: FlatParameters) -> Iterator[tuple[Any, Tensor]]:

@@ -1,4 +1,4 @@
-"""What training a network gave, and how it reads."""
+"""What training or evaluating a network gave, and how it reads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -133,6 +133,43 @@ class FitResult:
                 "overfitting is seen."
             )
         return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationResult:
+    """How well a network does on held-out examples; `print` shows it as a table.
+
+    Attributes:
+        split: "train", "validation" or "test".
+        task_names: One for each task.
+        losses: Each task's mean loss, ``[T]``; NaN for a task without this split.
+        accuracies: Each task's share of right answers, 0 to 1, ``[T]``; NaN for a regression, and
+            None where all are.
+        metrics: By name, what each task's own metric is, ``[T]``; NaN for a task without it.
+    """
+
+    split: str
+    task_names: tuple[str, ...]
+    losses: Floats
+    accuracies: Floats | None
+    metrics: dict[str, Floats]
+
+    def by_task(self) -> dict[str, dict[str, float]]:
+        """Returns the numbers of each task, those that it has: its loss, accuracy and metrics."""
+        return {
+            name: {what: float(of[t]) for what, of in self._columns() if not np.isnan(of[t])}
+            for t, name in enumerate(self.task_names)
+        }
+
+    def __str__(self) -> str:
+        columns = [_aligned(["task", *self.task_names], "<")]
+        for head, values in self._columns():
+            columns.append(_aligned([f"{self.split} {head}", *map(_number, values)], ">"))
+        return "\n".join("  ".join(cells) for cells in zip(*columns, strict=True))
+
+    def _columns(self) -> list[tuple[str, Floats]]:
+        shares = [] if self.accuracies is None else [("accuracy", self.accuracies)]
+        return [("loss", self.losses), *shares, *self.metrics.items()]
 
 
 def _aligned(cells: Sequence[str], side: str) -> list[str]:
