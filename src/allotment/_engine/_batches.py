@@ -26,9 +26,12 @@ class Batches(ABC):
 
     Attributes:
         shares_inputs: Whether the tasks of a step have the same inputs.
+        why_apart: Why runs cannot be one tensor program, nor a step be recorded; empty where they
+            may be.
     """
 
     shares_inputs: bool = False
+    why_apart: str = ""
 
     @abstractmethod
     def make(self, number: int) -> Block:

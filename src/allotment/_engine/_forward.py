@@ -62,7 +62,7 @@ class Forward:
     ``shares_inputs`` says whether the tasks of a joint step have the same inputs; then what comes
     before the first gates is computed once for all of them. ``shares_streams`` says whether a
     penalty may have a stream beside the loss: where runs have the streams, they need them for
-    their branches.
+    their branches. ``why_apart`` says why runs cannot be one tensor program, if so.
     """
 
     def __init__(
@@ -75,6 +75,7 @@ class Forward:
         is_joint: bool,
         shares_inputs: bool,
         shares_streams: bool,
+        why_apart: str = "",
     ) -> None:
         self.parameters = parameters
         self.losses = losses
@@ -85,6 +86,7 @@ class Forward:
         self._within = Within(parameters.network)
         self.is_joint = is_joint
         self.shares_inputs = shares_inputs
+        self.why_apart = why_apart
         # From a run's state, its task (of a joint step, all tasks) and batch to loss and charges.
         self.of_run = self._all_tasks if is_joint else self._one_task
 

@@ -9,7 +9,7 @@ from torch import nn
 from .._checks import check_whole, described, is_list_of
 from ..modules import TaskNetwork, as_network
 from ..settings import TrainingSettings
-from ..tasks import Split, Task, check_names
+from ..tasks import Split, Task, TaskLabels, check_names
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,15 +98,21 @@ class Run:
             return
         first = self.tasks[0].train
         for task in self.tasks:
-            if (
-                not isinstance(task.train, Split)
-                or task.train.inputs is not first.inputs
-                or task.train.permutation is not first.permutation
-            ):
+            if not _share_examples(task.train, first):
                 raise ValueError(
                     'Tasks should share one array of inputs for `schedule = "multi_label"`, as '
-                    f"those of `tasks_from_table` do. Found that task {task.name!r} has its own."
+                    "those of `tasks_from_table` do, or the batches of one `MultiLabel`. "
+                    f"Found that task {task.name!r} has its own."
                 )
+
+
+def _share_examples(a: Any, b: Any) -> bool:
+    """Tells whether tasks have the same inputs, example by example."""
+    if isinstance(a, TaskLabels) and isinstance(b, TaskLabels):
+        return a.batches is b.batches
+    if not isinstance(a, Split) or not isinstance(b, Split):
+        return False
+    return a.inputs is b.inputs and a.permutation is b.permutation
 
 
 def check_alike(runs: Sequence[Run]) -> None:

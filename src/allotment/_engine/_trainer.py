@@ -87,6 +87,7 @@ class Trainer:
                 is_joint=chosen.is_joint,
                 shares_inputs=self._batches.shares_inputs,
                 shares_streams=shares_streams,
+                why_apart=self._batches.why_apart,
             )
 
         untouched = parameters.snapshot()
@@ -165,10 +166,10 @@ class Trainer:
         if self._drawn[0] != number:
             self._drawn = (number, self._batches.make(number))
         block = self._drawn[1]
-        tasks = self._batches.tasks(block, n_batches)
         n_steps = n_batches // self._tasks_per_step
         with torch_stream(self._seed, "modules", number):
             if self._graph is not None:
+                tasks = self._batches.tasks(block, n_batches)
                 losses = self._graph(block, n_steps)
                 self._drawn = (number + 1, self._batches.make(number + 1))  # while the device works
             else:
@@ -178,6 +179,7 @@ class Trainer:
                     for index in range(n_steps):
                         taken.append(self._step(here, index))  # noqa: PERF401
                     losses = torch.stack(taken)
+                tasks = self._batches.tasks(block, n_batches)  # once all are fetched
         return losses.transpose(1, 2).flatten(0, 1), tasks
 
     def _threads(self) -> AbstractContextManager[None]:

@@ -1,6 +1,6 @@
 """How well runs do on held-out examples, with the gates of evaluation."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from ..tasks import (
     Split,
     Stream,
     Task,
+    TaskLabels,
     as_inputs,
     as_targets,
     on_device,
@@ -187,8 +188,10 @@ def _batches(source: HeldOut, parameters: FlatParameters) -> Iterator[tuple[Any,
     if isinstance(source, Split):
         yield from _batches_of_arrays(source, parameters, size)
         return
-    parts = torch.arange(0 if isinstance(source, Stream) else len(source)).split(size)
-    batches = source if isinstance(source, Stream) else (source.fetch(part) for part in parts)
+    if isinstance(source, Stream | TaskLabels):
+        batches: Iterable[tuple[Any, Any]] = source
+    else:
+        batches = (source.fetch(part) for part in torch.arange(len(source)).split(size))
     for x, y in batches:
         here = as_inputs(on_device(x, parameters.device))
         yield (
