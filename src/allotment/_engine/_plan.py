@@ -52,7 +52,7 @@ class ExecutionPlan:
         n_runs: How many train together.
         runs: "alone", "vmapped", "on streams" or "one by one".
         task: Whether a pass is given its task as a "tensor" or as a "number".
-        step: "eager", "traced", "compiled" or "CUDA graph".
+        step: "eager", "compiled pass", "traced", "compiled" or "CUDA graph".
         threads: "one" or "all", of a CPU.
         annealing: At which training batch the gates' temperature begins.
     """

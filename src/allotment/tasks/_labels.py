@@ -30,13 +30,13 @@ class MultiLabel:
     all tasks; with others, each task goes through the batches by itself.
 
     Args:
-        source: A `DataLoader`, an iterable, a function that returns an iterator, or a map-style
+        source: A `DataLoader`, a list of batches, an iterable, a function that returns an iterator, or a map-style
             dataset. Targets are a dict by task, or a tensor with a column for each task.
         names: The tasks of the columns, where targets are a tensor.
     """
 
     def __init__(self, source: Any, names: Sequence[str] = ()) -> None:
-        batches = as_source(source)
+        batches = Stream(source) if isinstance(source, list) else as_source(source)
         if not isinstance(batches, IndexedExamples | Stream):
             raise ValueError(
                 "`source` should be a dataset, or give batches; `tasks_from_table` takes arrays. "
