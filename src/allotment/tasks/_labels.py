@@ -30,8 +30,9 @@ class MultiLabel:
     all tasks; with others, each task goes through the batches by itself.
 
     Args:
-        source: A `DataLoader`, a list of batches, an iterable, a function that returns an iterator, or a map-style
-            dataset. Targets are a dict by task, or a tensor with a column for each task.
+        source: A `DataLoader`, a list of batches or another iterable, a function that returns an
+            iterator, or a map-style dataset. Targets are a dict by task, or a tensor with a column
+            for each task.
         names: The tasks of the columns, where targets are a tensor.
     """
 
