@@ -126,6 +126,7 @@ class Outcome:
         validation: Losses and accuracies on the validation splits, where any task has one.
         test: The same on the test splits; they are looked at once, at the end.
         weights: The network's state dict, on the CPU.
+        dead: By task, the modular layers that give zeros for it, since it uses nothing of them.
     """
 
     status: str
@@ -140,3 +141,4 @@ class Outcome:
     validation: Evaluation | None
     test: Evaluation | None
     weights: dict[str, Any] = field(repr=False)
+    dead: dict[str, list[int]] = field(default_factory=dict)  # not known in older records

@@ -231,7 +231,7 @@ def _check_alike(networks: "Sequence[TaskNetwork]") -> None:
         if found:
             raise ValueError(
                 "Networks that train together should differ in the values of their parameters and "
-                f"fixed allocations alone. Found that {found}."
+                f"fixed allocations alone. Found that {found}. Call `train` once for each kind."
             )
 
 

@@ -203,6 +203,8 @@ def _train(
 
 
 def _write(writers: list[RunWriter], progress: Progress) -> None:
+    for writer in writers:
+        writer.n_done = progress.round
     for writer, entry in zip(writers, progress.entries or [], strict=False):
         writer.add(entry)
     for writer, outcome in zip(writers, progress.outcomes or [], strict=False):

@@ -15,7 +15,7 @@ from ..modules import TaskNetwork, as_network
 from ..settings import TrainingSettings
 from ..tasks import Task, as_inputs, on_device, preprocess
 from ._display import bar
-from ._result import FitResult
+from ._result import FitResult, are_optional
 from ._signals import asked_by_signals
 from ._train import Progress, train
 
@@ -77,10 +77,7 @@ def fit(
         task_names=tuple(task.name for task in run.tasks),
         component_names=run.network.component_names,
         layer_sizes=run.network.layer_sizes,
-        are_optional=tuple(
-            layer.is_update or layer.allocation.sees_examples
-            for layer in run.network.modular_layers
-        ),
+        are_optional=are_optional(run.network),
     )
     for sentence in result.warnings():
         warnings.warn(sentence, stacklevel=2)

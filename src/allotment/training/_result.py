@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from .._schema import Evaluation, Floats, LogEntry
+from ..modules import TaskNetwork
 
 
 @dataclass(frozen=True)
@@ -51,17 +52,7 @@ class FitResult:
 
     def dead(self) -> dict[str, list[int]]:
         """Returns, by task, the modular layers that give zeros for it: it uses nothing of them."""
-        ends = np.cumsum(self.layer_sizes)[:-1]
-        layers = np.split(np.nan_to_num(self.embeddings, nan=1.0), ends, axis=1)
-        found = {
-            name: [
-                n
-                for n, layer in enumerate(layers)
-                if not self.are_optional[n] and not layer[task].any()
-            ]
-            for task, name in enumerate(self.task_names)
-        }
-        return {name: numbers for name, numbers in found.items() if numbers}
+        return dead_layers(self.embeddings, self.task_names, self.layer_sizes, self.are_optional)
 
     def warnings(self) -> list[str]:
         """Returns what should not stay unsaid, a sentence each."""
@@ -133,6 +124,28 @@ class FitResult:
                 "overfitting is seen."
             )
         return lines
+
+
+def dead_layers(
+    matrix: Floats,
+    task_names: Sequence[str],
+    layer_sizes: Sequence[int],
+    are_optional: Sequence[bool],
+) -> dict[str, list[int]]:
+    """Returns, by task, the modular layers of which it uses nothing, but should use something."""
+    ends = np.cumsum(layer_sizes)[:-1]
+    layers = np.split(np.nan_to_num(matrix, nan=1.0), ends, axis=1)
+    found = {
+        name: [n for n, layer in enumerate(layers) if not (are_optional[n] or layer[task].any())]
+        for task, name in enumerate(task_names)
+    }
+    return {name: numbers for name, numbers in found.items() if numbers}
+
+
+def are_optional(network: TaskNetwork) -> tuple[bool, ...]:
+    """Returns for each modular layer whether a task may use none of its components."""
+    layers = network.modular_layers
+    return tuple(layer.is_update or layer.allocation.sees_examples for layer in layers)
 
 
 def _aligned(cells: Sequence[str], side: str) -> list[str]:

@@ -17,6 +17,7 @@ from ..modules import as_network
 from ..settings import ROUNDS_PER_BLOCK
 from ._diagnostics import explain, is_told
 from ._evaluation import evaluate
+from ._result import are_optional, dead_layers
 from ._tracker import N_ENTRIES, BestCheckpoint, Tracker
 from ._validation import check_device, check_runs
 
@@ -213,6 +214,7 @@ def _outcomes(
     tests = evaluate(runs, parameters, "test", is_vmapped)
     final_losses = tracker.final_losses()
     probabilities, matrices = parameters.gates()
+    names, optional = [t.name for t in runs[0].tasks], are_optional(parameters.network)
     return [
         Outcome(
             status="finished" if tracker.failed[run] is None else "failed",
@@ -227,6 +229,7 @@ def _outcomes(
             validation=validations[run] if validations else None,
             test=tests[run] if tests else None,
             weights=parameters.state_dict(run),
+            dead=dead_layers(matrices[run], names, parameters.network.layer_sizes, optional),
         )
         for run in range(len(runs))
     ]
