@@ -126,6 +126,7 @@ class Outcome:
         validation: Losses and accuracies on the validation splits, where any task has one.
         test: The same on the test splits; they are looked at once, at the end.
         weights: The network's state dict, on the CPU.
+        failed_cause: Why its loss was not finite, where the examples are to blame.
         dead: By task, the modular layers that give zeros for it, since it uses nothing of them.
     """
 
@@ -141,4 +142,5 @@ class Outcome:
     validation: Evaluation | None
     test: Evaluation | None
     weights: dict[str, Any] = field(repr=False)
+    failed_cause: str = ""
     dead: dict[str, list[int]] = field(default_factory=dict)  # not known in older records

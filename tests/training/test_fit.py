@@ -18,6 +18,7 @@ from tests.training.toy import (
     a_network,
     a_run,
     classes,
+    lines,
     n_different,
     weights_of,
 )

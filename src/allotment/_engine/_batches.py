@@ -55,6 +55,10 @@ class Batches(ABC):
         """Returns the tasks of the first batches, ``[S, R]``; -1 for a batch without a label."""
         return block.tasks[:n_batches].clone()
 
+    def blame(self, run: int) -> str:
+        """Returns what was wrong with examples that a run was given, in words; or nothing."""
+        return ""
+
     def state(self) -> dict[str, Tensor]:
         """Returns where the batches stand, beyond the number of their block."""
         return {}

@@ -16,7 +16,7 @@ from ._augmentation import Augmenter
 from ._batch import Batch
 from ._batches import Batches, noise_widths
 from ._dataset import why_fetched
-from ._losses import Losses
+from ._losses import Losses, check_labels
 from ._readers import Reader, shared_reader, task_reader
 from ._run import Run
 from ._sampler import PER_BATCH, Block, TaskOrder, uniform
@@ -52,6 +52,7 @@ class StreamedBatches(Batches):
         ]
         self._labels = _SharedTargets(runs) if self.shares_inputs else None
         self._unlabelled: list[tuple[int, int]] = []  # batches of this block, with their run
+        self._blame = [""] * len(runs)
         self._last: tuple[tuple[int, int], Batch] | None = None
         self._number = 0
 
@@ -118,7 +119,11 @@ class StreamedBatches(Batches):
     def _fetched(self, block: Block, step: int, piece: int) -> Batch:
         """Returns the next batch of a task for each run."""
         tasks = block.tasks[step]
-        pairs = [self._readers[r][task].next() for r, task in enumerate(tasks.tolist())]
+        pairs = []
+        for r, task in enumerate(tasks.tolist()):
+            x, y = self._readers[r][task].next()
+            self._look_at(r, f" of task {self._runs[r].tasks[task].name!r}", x, y)
+            pairs.append((x, y))
         inputs = [as_inputs(on_device(x, self._device)) for x, _ in pairs]
         targets = [as_targets(on_device(y, self._device)) for _, y in pairs]
         noise = self._noise(block, step, piece, inputs)
@@ -132,6 +137,7 @@ class StreamedBatches(Batches):
         inputs, targets = [], []
         for r, own in enumerate(tasks.tolist()):
             x, of_all = self._readers[r][0].next()
+            self._look_at(r, "", x, None)
             inputs.append(as_inputs(on_device(x, self._device)))
             found = self._labels.of_batch(r, own, of_all)
             targets.append([part.to(self._device) for part in found])
@@ -157,6 +163,15 @@ class StreamedBatches(Batches):
             piece._replace(targets=(*piece.targets[:-1], own))  # type: ignore[arg-type]
             for piece, own in zip(pieces, shares, strict=True)
         ]
+
+    def _look_at(self, run: int, of_task: str, x: Any, y: Any) -> None:
+        """Notes NaN in a batch, to be told should the loss be none: a loss may leave them out."""
+        for name, part in (("inputs", x), ("targets", y)):
+            if not self._blame[run] and _has_nan(part):
+                self._blame[run] = f"the {name}{of_task} had NaN in a batch"
+
+    def blame(self, run: int) -> str:
+        return self._blame[run]
 
     def _noise(
         self, block: Block, step: int, piece: int, inputs: Sequence[Any]
@@ -246,6 +261,7 @@ class StreamedLosses:
         try:
             loss = own.loss_function(outputs, targets[0])
         except Exception as error:
+            check_labels(own.name, "train", outputs, targets[0])
             error.add_note(f"This is the loss of task {own.name!r}.")
             raise
         if not isinstance(loss, Tensor) or loss.numel() != 1:
@@ -263,3 +279,10 @@ def _by_run(of_tasks: Sequence[Any]) -> list[list[Any]]:
 
 def _batch_size(inputs: Any) -> int:
     return next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor))
+
+
+def _has_nan(value: Any) -> bool:
+    """Tells whether there is a NaN; what is not on the CPU is not looked at, which would wait."""
+    parts = [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
+    own = [part for part in parts if part.is_floating_point() and part.device.type == "cpu"]
+    return any(bool(part.isnan().any()) for part in own)

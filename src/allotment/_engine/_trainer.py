@@ -217,6 +217,10 @@ class Trainer:
             self._ema.update()
         return losses.view(self.parameters.n_runs, -1)
 
+    def blame(self, run: int) -> str:
+        """Returns what was wrong with examples that a run was given, in words; or nothing."""
+        return self._batches.blame(run)
+
     def averaged(self) -> AbstractContextManager[None]:
         """Puts the averaged weights, where there are any, in their place for a while."""
         return nullcontext() if self._ema is None else self._ema.in_place()

@@ -1,12 +1,13 @@
 """Batches that have targets of several tasks, some of them not known."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map
+from torch.utils.data import DataLoader, IterableDataset
 
 from .._checks import described
 from ._split import UNKNOWN
@@ -115,6 +116,18 @@ class TaskLabels:
             found = self.known(batch)
             if found is not None:
                 yield found
+
+
+def n_examples(source: Any) -> int | None:
+    """Returns how many examples there are, where that is known."""
+    if isinstance(source, TaskLabels):
+        source = source.batches
+    if not isinstance(source, Stream):
+        return len(source) if isinstance(source, Sized) else None
+    loader = source.source
+    if not isinstance(loader, DataLoader) or isinstance(loader.dataset, IterableDataset):
+        return None
+    return len(loader.dataset) if isinstance(loader.dataset, Sized) else None
 
 
 def _in_words(targets: Any) -> str:

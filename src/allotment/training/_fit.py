@@ -71,6 +71,7 @@ def fit(
         test=outcome.test,
         best_round=outcome.best_round,
         failed_step=outcome.failed_step,
+        failed_cause=outcome.failed_cause,
         rounds=outcome.rounds,
         rounds_planned=settings.rounds,
         was_interrupted=bool(asked),

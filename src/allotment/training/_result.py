@@ -33,6 +33,7 @@ class FitResult:
         layer_sizes: Components in each modular layer.
         are_optional: Whether a task may use none of a layer's components: the layer adds to a part
             that every task has, or its gates depend on the example.
+        failed_cause: Why the loss was not finite, where the examples are to blame.
     """
 
     embeddings: Floats
@@ -49,6 +50,7 @@ class FitResult:
     component_names: tuple[str, ...]
     layer_sizes: tuple[int, ...]
     are_optional: tuple[bool, ...]
+    failed_cause: str = ""
 
     def dead(self) -> dict[str, list[int]]:
         """Returns, by task, the modular layers that give zeros for it: it uses nothing of them."""
@@ -57,10 +59,30 @@ class FitResult:
     def warnings(self) -> list[str]:
         """Returns what should not stay unsaid, a sentence each."""
         if self.failed_step is not None:
+            hint = "A smaller `learning_rate` or `clip_norm=1.0` may help."
+            if self.failed_cause:
+                hint = f"It may be that {self.failed_cause}."
             return [
                 f"The loss was not finite at task batch {self.failed_step}, and nothing was learnt "
-                "from there on. A smaller `learning_rate` or `clip_norm=1.0` may help."
+                f"from there on. {hint}"
             ]
+        return [*self._of_unseen(), *self._of_dead()]
+
+    def _of_unseen(self) -> list[str]:
+        """Returns which tasks were in no batch, if any."""
+        are_unseen = np.isnan(self._training_losses())
+        unseen = [name for name, own in zip(self.task_names, are_unseen, strict=True) if own]
+        if not unseen or not self.history:
+            return []
+        others = f" (and {len(unseen) - 1} more)" if len(unseen) > 1 else ""
+        return [
+            f"Task {unseen[0]!r}{others} was in no batch of {self.rounds:,} rounds: it is drawn "
+            "too seldom, or none of its labels is known. A larger `sampling` or more "
+            "`rounds` may help."
+        ]
+
+    def _of_dead(self) -> list[str]:
+        """Returns which tasks use nothing of some layer, if any."""
         dead = self.dead()
         if not dead:
             return []

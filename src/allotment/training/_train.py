@@ -118,7 +118,7 @@ def _training(
         if asked or None not in best.over:
             break
     trainer.settle()
-    best.restore()
+    best.restore(tracker.failed)
     outcomes = _outcomes(runs, trainer, tracker, best, done, time.perf_counter() - started)
     rest = tracker.entries(done, None) if tracker.is_amid else None  # where it was stopped
     yield Progress(done, tracker.last_block, list(tracker.failed), rest, outcomes=outcomes)
@@ -219,6 +219,7 @@ def _outcomes(
         Outcome(
             status="finished" if tracker.failed[run] is None else "failed",
             failed_step=tracker.failed[run],
+            failed_cause="" if tracker.failed[run] is None else trainer.blame(run),
             rounds=best.over[run] or done,
             seconds=seconds,
             n_together=len(runs),

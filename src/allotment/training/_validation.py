@@ -201,7 +201,10 @@ def _check_held_out(run: Run, task: Task) -> None:
         if split is None:
             continue
         _check_lasts(f"Task {task.name!r}, {name}: ", split)
-        x, y = two_examples(split)
+        try:
+            x, y = two_examples(split)
+        except ValueError as error:
+            raise ValueError(f"Task {task.name!r}, {name}: {error}") from error
         if not isinstance(targets, Tensor) or not isinstance(y, Tensor):
             continue  # targets of any structure, for a loss of one's own
         is_fetched = is_fetched or not isinstance(split, Split)
