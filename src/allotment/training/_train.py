@@ -18,6 +18,7 @@ from ..settings import ROUNDS_PER_BLOCK
 from ._diagnostics import explain, is_told
 from ._evaluation import evaluate
 from ._result import are_optional, dead_layers
+from ._statistics import warn_of_shared_statistics
 from ._tracker import N_ENTRIES, BestCheckpoint, Tracker
 from ._validation import check_device, check_runs
 
@@ -68,6 +69,7 @@ def train(
         raise TypeError(f"`resume_from` should be a TrainingState. Found {described(resume_from)}.")
     found = check_device(device)
     check_runs(runs)
+    warn_of_shared_statistics(runs[0])
     return _training(runs, found, n_last_rounds, resume_from)  # so that checks come with the call
 
 
