@@ -34,6 +34,7 @@ from .settings import Optimization as Optimization
 from .settings import Penalties as Penalties
 from .settings import TrainingSettings as TrainingSettings
 from .tasks import GeneratedDataset as GeneratedDataset
+from .tasks import MultiLabel as MultiLabel
 from .tasks import Split as Split
 from .tasks import Task as Task
 from .tasks import tasks_from_table as tasks_from_table

@@ -241,7 +241,8 @@ def _check_alike(networks: "Sequence[TaskNetwork]") -> None:
         if found:
             raise ValueError(
                 "Networks that train together should differ only in the values of their "
-                f"parameters, temperatures and fixed allocations. Found that {found}."
+                f"parameters, temperatures and fixed allocations. Found that {found}. Call `train` "
+                "once for each kind."
             )
 
 

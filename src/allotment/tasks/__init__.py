@@ -7,6 +7,9 @@
 (2, True)
 """
 
+from ._labels import MultiLabel as MultiLabel
+from ._labels import TaskLabels as TaskLabels
+from ._labels import n_examples as n_examples
 from ._preprocessing import TablePreprocessing as TablePreprocessing
 from ._split import UNKNOWN as UNKNOWN
 from ._split import GeneratedDataset as GeneratedDataset

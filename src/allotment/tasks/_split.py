@@ -184,8 +184,11 @@ def target_spec(targets: Tensor) -> TargetSpec:
     return TargetSpec(dtype, targets.shape[1:])
 
 
-def some_targets(source: Split | GeneratedDataset) -> Tensor:
+def some_targets(source: Any) -> Tensor:
     """Returns one target or more from the examples of a task, ``[N, ...]``."""
-    if not isinstance(source, Split):
+    if isinstance(source, GeneratedDataset):
         return source.draw(1, torch.Generator())[1]
+    if not isinstance(source, Split):
+        found: Tensor = source.first()[1]
+        return found
     return source.targets if source.rows is None else source.targets[source.rows[:1]]

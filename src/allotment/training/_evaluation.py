@@ -1,6 +1,6 @@
 """How well runs do on held-out examples, with the gates of evaluation."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .._engine import FlatParameters, Run, rounded, widened
+from .._engine import FlatParameters, Run, check_labels, rounded, widened
 from .._schema import Evaluation, Floats
 from .._streams import torch_stream
 from ..tasks import (
@@ -19,6 +19,7 @@ from ..tasks import (
     Split,
     Stream,
     Task,
+    TaskLabels,
     as_inputs,
     as_targets,
     on_device,
@@ -134,14 +135,19 @@ def _column(
         return Column(nothing, nothing, {})
     total = torch.zeros(2, n_runs or 1, device=parameters.device)
     n_total, seen = torch.zeros((), device=parameters.device), []
-    for x, y in _batches(examples, parameters):
+    for x, y in _said_of(f"Task {task.name!r}, {split}: ", _batches(examples, parameters)):
         n, n_examples = _n_known(y), len(_first_tensor(y))
 
         def one(
             state: dict[str, Tensor], x: Any = x, y: Any = y, n: Tensor = n, end: int = n_examples
         ) -> tuple[Tensor, Tensor]:
             outputs = widened(functional_call(parameters.network, state, (x, index)))[:end]
-            loss = task.loss_function(outputs, y) * n
+            try:
+                loss = task.loss_function(outputs, y) * n
+            except Exception as error:
+                check_labels(task.name, split, outputs, y)
+                error.add_note(f"This is the loss of task {task.name!r}, {split}.")
+                raise
             if not _has_classes(task, outputs):
                 return torch.stack([loss, torch.full_like(loss, torch.nan)]), outputs
             n_right = (outputs.argmax(dim=1) == y).sum()  # no class has the number of a missing one
@@ -157,6 +163,14 @@ def _column(
             seen.append((outputs.cpu(), on_device(y, torch.device("cpu"))))
     losses, accuracies = (total / n_total).cpu().double().numpy()
     return Column(losses, accuracies, _metrics(task, seen))
+
+
+def _said_of(where: str, batches: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """Yields batches; where they cannot be had, it says whose they are."""
+    try:
+        yield from batches
+    except ValueError as error:
+        raise ValueError(f"{where}{error}") from error
 
 
 def _has_classes(task: Task, outputs: Tensor) -> bool:
@@ -218,8 +232,10 @@ def _batches(source: HeldOut, parameters: FlatParameters) -> Iterator[tuple[Any,
     if isinstance(source, Split):
         yield from _batches_of_arrays(source, parameters, size)
         return
-    parts = torch.arange(0 if isinstance(source, Stream) else len(source)).split(size)
-    batches = source if isinstance(source, Stream) else (source.fetch(part) for part in parts)
+    if isinstance(source, Stream | TaskLabels):
+        batches: Iterable[tuple[Any, Any]] = source
+    else:
+        batches = (source.fetch(part) for part in torch.arange(len(source)).split(size))
     for x, y in batches:
         here = as_inputs(on_device(x, parameters.device))
         yield (

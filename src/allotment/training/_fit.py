@@ -12,7 +12,7 @@ from ..modules import as_network
 from ..settings import TrainingSettings
 from ..tasks import Task
 from ._display import bar
-from ._result import FitResult
+from ._result import FitResult, are_optional
 from ._signals import asked_by_signals
 from ._train import Progress, train
 
@@ -68,16 +68,14 @@ def fit(
         test=outcome.test,
         best_round=outcome.best_round,
         failed_step=outcome.failed_step,
+        failed_cause=outcome.failed_cause,
         rounds=outcome.rounds,
         rounds_planned=settings.rounds,
         was_interrupted=bool(asked),
         task_names=tuple(task.name for task in run.tasks),
         component_names=run.network.component_names,
         layer_sizes=run.network.layer_sizes,
-        are_optional=tuple(
-            layer.is_update or layer.allocation.sees_examples
-            for layer in run.network.modular_layers
-        ),
+        are_optional=are_optional(run.network),
     )
     for sentence in result.warnings():
         warnings.warn(sentence, stacklevel=2)
