@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader, Dataset
 
 from allotment._engine import Trainer
-from allotment._engine._plan import _Operations
+from allotment._engine._plan import Operations
 from allotment.allocation import FixedMatrix
 from allotment.modules import MultiTaskNetwork
 from allotment.tasks import MultiLabel, Task
@@ -155,7 +155,7 @@ def test_what_tasks_share_is_computed_once() -> None:
         network.stem = nn.Sequential(nn.Linear(N_INPUTS, 400), nn.Linear(400, 5))
         run = Run(network, tasks_of(rows), 0, SETTINGS.changed(schedule=schedule))
         trainer = Trainer([run], torch.device("cpu"))
-        with _Operations() as counter:  # type: ignore[no-untyped-call]
+        with Operations() as counter:
             trainer.steps(0, 2)
         return int(counter.total)
 
