@@ -227,13 +227,13 @@ def _device(name: str) -> str:
 
 
 def print_results(console: Console, experiment: Experiment, folders: list[Path]) -> None:
-    """Prints what runs show, as a summary text and as a table."""
+    """Prints what runs show, as a table, and as sentences unless methods are many."""
     from ..report import brief_table, summary_text  # here, since figures take long to import
 
     records = [read_run(folder) for folder in folders]
     spec = experiment.report_spec(records)
     console.print()
-    for sentence in summary_text(records, spec):
+    for sentence in summary_text(records, spec) if experiment.search is None else ():
         text = fill(sentence, console.width, initial_indent="- ", subsequent_indent="  ")
         console.print(text, highlight=False, markup=False)
     console.print()

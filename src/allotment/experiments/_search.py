@@ -93,7 +93,7 @@ def _search_sweep(sweep: "Sweep", methods: Sequence[Method], search: RateSearch)
         out=sweep.out.with_name(f"{sweep.out.resolve().name}-search"),
         n_runs=search.n_runs,
         first_seed=search.first_seed,
-        mixes_rates=True,
+        is_search=True,
         options={},
     )
 
@@ -128,7 +128,7 @@ def _choice(
     """Returns what was tried of a method and which factor did best, for the record."""
     from ..analysis import validation_measure  # here, since its packages take long to import
 
-    tried = []
+    tried: list[dict[str, Any]] = []
     for factor in search.factors:
         own = [r for r in records if r.header.method == _trial_name(method, factor)]
         tried.append(

@@ -6,7 +6,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import torch
 from scipy import stats
 from torch import Tensor
 

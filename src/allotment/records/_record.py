@@ -139,9 +139,7 @@ def summary_of(outcome: Outcome) -> dict[str, Any]:
 
 def outcome_from(value: dict[str, Any]) -> Outcome:
     """Returns the outcome that was written as ``value``, without weights."""
-    arrays: dict[str, Any] = {
-        name: floats(value[name]) for name in ("matrix", "probabilities")
-    }
+    arrays: dict[str, Any] = {name: floats(value[name]) for name in ("matrix", "probabilities")}
     evaluations = {name: evaluation_from(value[name]) for name in ("validation", "test")}
     loss, n_used = value["final_loss"], value.get("n_used")
     arrays["n_used"] = None if n_used is None else floats(n_used)

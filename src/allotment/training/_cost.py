@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from .._engine import Run, Operations
+from .._engine import Operations, Run
 from .._streams import torch_stream
 from ..tasks import GeneratedDataset, Split
 from ._diagnostics import two_examples
@@ -33,7 +33,8 @@ def step_operations(run: Run) -> int:
 def _counted(run: Run, device: str, x: Any, y: Any) -> int:
     network: nn.Module = deepcopy(run.network).to(device).train()
     x, y = (tree_map(lambda part: part.to(device), part) for part in (x, y))
-    with torch_stream(run.seed, "trial"), Operations() as counter, torch.enable_grad():
+    counter = Operations()  # type: ignore[no-untyped-call]
+    with torch_stream(run.seed, "trial"), counter, torch.enable_grad():
         loss = run.tasks[0].loss_function(network(x, 0), y)
         loss.backward()
     return int(counter.total)
