@@ -39,11 +39,13 @@ def network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
 def tasks() -> list[Task]:
     """Two regressions that a larger rate learns faster than the declared one."""
     x = torch.randn(3 * N, 3, generator=torch.Generator().manual_seed(0))
-    parts = [x[:N], x[N : 2 * N], x[2 * N :]]
-    return [
-        Task(name, *((part, sign * part.sum(1)) for part in parts))
-        for name, sign in (("a", 1.0), ("b", -1.0))
-    ]
+    train, validation, test = x[:N], x[N : 2 * N], x[2 * N :]
+
+    def task(name: str, sign: float) -> Task:
+        first, second, third = ((part, sign * part.sum(1)) for part in (train, validation, test))
+        return Task(name, first, second, third)
+
+    return [task("a", 1.0), task("b", -1.0)]
 
 
 EXPERIMENT = Experiment(
@@ -164,10 +166,9 @@ def test_seeds_of_the_search_are_others(tmp_path: Path) -> None:
 
 def test_without_validation_there_is_nothing_to_choose_by(tmp_path: Path) -> None:
     without = [replace(task, validation=None) for task in tasks()]
-    with raises(
-        ValueError, match=r"chosen on validation, .* Found task 'a' of 'mine' with neither"
-    ):
+    with raises(ValueError, match=r"chosen on validation, .* Found task 'a' with neither"):
         run_sweep(sweep(tmp_path, experiment={"tasks": without}))
+    assert not list(tmp_path.rglob("summary.json"))  # told before anything is trained
 
 
 @mark.parametrize(

@@ -14,7 +14,6 @@ from ..tasks import GeneratedDataset, Task
 from ._methods import Method
 
 if TYPE_CHECKING:
-    from ._experiment import Experiment
     from ._sweep import Sweep
 
 
@@ -98,15 +97,14 @@ def _search_sweep(sweep: "Sweep", methods: Sequence[Method], search: RateSearch)
     )
 
 
-def check_can_choose(experiment: "Experiment", tasks: Sequence[Task]) -> None:
+def check_can_choose(tasks: Sequence[Task]) -> None:
     """Raises unless every task has something to choose by: validation, or generated examples."""
     for task in tasks:
         is_generated = isinstance(task.train, GeneratedDataset)
         if task.held_out("validation") is None and not is_generated:
             raise ValueError(
                 "Learning rates should be chosen on validation, which each task has, or on "
-                f"examples that are generated. Found task {task.name!r} of {experiment.name!r} "
-                "with neither."
+                f"examples that are generated. Found task {task.name!r} with neither."
             )
 
 

@@ -155,7 +155,7 @@ def _runs(sweep: Sweep, condition: str, methods: Sequence[Method]) -> Iterator[t
         for seed in (sweep.seeds if by_seed else sweep.seeds[:1])
     }
     if sweep.is_search:
-        check_can_choose(experiment, [task for tasks in made.values() for task in tasks])
+        check_can_choose([task for tasks in made.values() for task in tasks])
     for method in methods:
         settings = method.settings(experiment.training)
         for seed in sweep.seeds:
