@@ -9,7 +9,7 @@ from tools.imports import Package
 REPOSITORY = Path(__file__).parents[1]
 
 
-@mark.parametrize("page", ["docs/results.md", "README.md"])
+@mark.parametrize("page", ["docs/results.md", "docs/comparison.md", "README.md"])
 def test_a_page_made_from_the_kept_results_is_up_to_date(page: str) -> None:
     path = REPOSITORY / page
     expected = generated_pages(REPOSITORY)[path]

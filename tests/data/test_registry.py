@@ -12,7 +12,7 @@ each_dataset = mark.parametrize("dataset", DATASETS.values(), ids=lambda dataset
 @each_dataset
 def test_the_registry_names_each_data_set_as_it_names_itself(dataset: DataSet) -> None:
     assert DATASETS[dataset.name] is dataset
-    assert dataset.file_name == f"{dataset.name}.npz"
+    assert dataset.file_name == (dataset.as_published or f"{dataset.name}.npz")
 
 
 @each_dataset
@@ -37,4 +37,10 @@ def test_content_is_checked_beyond_shapes(dataset: DataSet) -> None:
 
 def test_the_hashes_are_all_different() -> None:
     hashes = [archive.md5 for dataset in DATASETS.values() for archive in dataset.archives]
-    assert len(set(hashes)) == len(hashes) == 11
+    assert len(set(hashes)) == len(hashes) == 12
+
+
+def test_what_stays_as_it_is_published_is_one_archive() -> None:
+    kept = [dataset for dataset in DATASETS.values() if dataset.as_published]
+    assert [dataset.name for dataset in kept] == ["census"]
+    assert all(len(dataset.archives) == 1 for dataset in kept)

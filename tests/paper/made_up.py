@@ -1,10 +1,12 @@
 """Small data sets in the prepared format, of which no two images are equal unless they should."""
 
+import gzip
 from typing import Any
 
 import numpy as np
 
 from allotment.data import Array
+from allotment.data._census import COLUMNS
 from allotment.paper._omniglot import ALPHABETS
 
 
@@ -59,3 +61,40 @@ def grey_images(n_train: int = 40, n_test: int = 20) -> dict[str, Array]:
         arrays[f"x_{part}"] = numbered(n, 28, 28)
         arrays[f"y_{part}"] = (np.arange(n) % 10).astype(np.uint8)
     return arrays
+
+
+def people(n: int = 120) -> list[list[str]]:
+    """Returns rows of a census table in which each target has all its classes, some not asked."""
+    random = np.random.default_rng(0)
+    rows = []
+    for number in range(n):
+        row = {name: "0" if isinstance(kind, str) else "Not in universe" for name, kind in FIELDS}
+        asked = number % 4
+        row |= {
+            "age": str(20 + number % 60),
+            "sex": ("Female", "Male")[number % 2],
+            "race": ("White", "Black", "Other")[number % 3],
+            "capital_gains": str(random.integers(5_000)),
+            "education": ("Children", "Doctorate degree(PhD EdD)")[number // 2 % 2],
+            "marital_status": ("Never married", "Divorced")[number // 3 % 2],
+            "union_member": ("Not in universe", "No", "Yes", "No")[asked],
+            "full_or_part_time": WORK[asked],
+            "major_occupation": ("Not in universe", "Sales", "Other service", "Sales")[asked],
+            "same_house_1yr": ("Yes", "No", "Not in universe under 1 year old", "Yes")[asked],
+            "dividends": str(100 * (number % 3)),
+            "weight": "1234.56",
+            "weeks_worked": str(13 * asked),
+            "year": str(94 + number % 2),
+            "income": ("- 50000.", "50000+.")[number // 4 % 2],
+        }
+        rows.append(list(row.values()))
+    return rows
+
+
+FIELDS = list(COLUMNS.items())
+WORK = ("Children or Armed Forces", "Full-time schedules", "Not in labor force", "Unemployed")
+
+
+def as_published(rows: list[list[str]]) -> bytes:
+    """Returns rows as the published file has them."""
+    return gzip.compress("".join(", ".join(row) + "\n" for row in rows).encode(), mtime=0)

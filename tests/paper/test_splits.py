@@ -8,8 +8,9 @@ from pytest import MonkeyPatch, mark, raises
 
 from allotment.cli._parser import make_parser
 from allotment.cli._run import make_sweep
-from allotment.experiments import Sweep, TaskChoice, run_groups
-from allotment.paper import EXPERIMENTS
+from allotment.experiments import Experiment, RateSearch, Sweep, TaskChoice, run_groups
+from allotment.paper import COMPARISONS, EXPERIMENTS, four_mnists
+from allotment.paper._methods import LEFT_OUT, METHODS
 from tests.experiments.toy import make_small_data, toy
 
 OMNIGLOT = EXPERIMENTS["omniglot"]
@@ -84,3 +85,39 @@ def test_runs_are_recorded_under_the_name_of_their_split(
     (group,) = run_groups(sweep)
     assert group.headers[0].condition == PUBLISHED
     assert torch.equal(group.runs[0].network.probabilities()[0, :1], torch.tensor([0.97]))
+
+
+SUITES = ("mnist", "clusters", "omniglot", "census", "digits")
+
+
+@mark.parametrize("suite", SUITES)
+def test_comparisons_hold_out_examples_to_choose_by(
+    suite: str, tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
+    experiment = EXPERIMENTS[f"comparison_{suite}"]
+    data = make_small_data(tmp_path / "data", monkeypatch, *experiment.data.sets)
+    for task in experiment.make_tasks(TaskChoice(experiment.data.conditions[0], 0, data)):
+        train, validation, test = (task.split(part) for part in ("train", "validation", "test"))
+        assert train is not None and validation is not None and test is not None
+        assert train.rows is not None and validation.rows is not None
+        assert validation.inputs.data_ptr() == train.inputs.data_ptr()
+        assert not set(train.rows.tolist()) & set(validation.rows.tolist())
+
+
+def test_a_sixth_of_mnist_is_held_out(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    data = make_small_data(tmp_path, monkeypatch, "mnist")
+    for tasks, sizes in ((four_mnists(data), (50, 0)), (four_mnists(data, held_out=0.2), (40, 10))):
+        for task in tasks:
+            found = [task.split(part) for part in ("train", "validation")]
+            assert tuple(0 if split is None else len(split) for split in found) == sizes
+
+
+@mark.parametrize("experiment", COMPARISONS, ids=lambda experiment: experiment.name)
+def test_a_method_is_compared_or_left_out_for_a_reason(experiment: Experiment) -> None:
+    suite = experiment.name.removeprefix("comparison_")
+    names = {method.name for method in experiment.methods}
+    assert names | set(LEFT_OUT.get(suite, {})) == {method.name for method in METHODS}
+    assert not names & set(LEFT_OUT.get(suite, {}))
+    assert len(experiment.report.left_out) == len(LEFT_OUT.get(suite, {}))
+    assert experiment.search == RateSearch()
+    assert experiment.report.measure and experiment.report.baseline == "shared_bottom"

@@ -52,6 +52,7 @@ from ._measure import group_runs as group_runs
 from ._measure import loss_by_task as loss_by_task
 from ._measure import measure as measure
 from ._measure import n_suites as n_suites
+from ._measure import score_by_task as score_by_task
 from ._measure import summarise as summarise
 from ._measure import typical_run as typical_run
 from ._measure import validation_measure as validation_measure

@@ -66,8 +66,12 @@ def _score(seen: Evaluation | None) -> float:
     """Returns the mean over tasks of their own metrics; NaN where a task has none."""
     if seen is None or not seen.metrics:
         return math.nan
-    own = [_mean_of_known(of_task) for of_task in np.stack(list(seen.metrics.values())).T]
-    return float(np.mean(own))
+    return float(np.mean(_own_metrics(seen)))
+
+
+def _own_metrics(seen: Evaluation) -> list[float]:
+    """Returns each task's metric; the mean of them where it has several, NaN where it has none."""
+    return [_mean_of_known(of_task) for of_task in np.stack(list(seen.metrics.values())).T]
 
 
 def collapsed(record: RunRecord) -> bool:
@@ -202,6 +206,27 @@ def loss_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     losses = np.stack([r.outcome.test.losses for r in finished if r.outcome.test is not None])
     names = finished[0].header.task_names
     return {name: estimate(column) for name, column in zip(names, losses.T, strict=True)}
+
+
+def score_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
+    """Returns each task's own metric on the test split, with the metric's name, over runs.
+
+    Empty where the mean over them is not what is reported.
+    """
+    tests = [
+        (record.header, record.outcome.test)
+        for record in records
+        if record.finished and record.header.measure == "score" and record.outcome.test is not None
+    ]
+    if not tests:
+        return {}
+    header, first = tests[0]
+    named = [
+        f"{task} ({', '.join(name for name, own in first.metrics.items() if own[t] == own[t])})"
+        for t, task in enumerate(header.task_names)
+    ]
+    columns = zip(*(_own_metrics(test) for _, test in tests), strict=True)
+    return {name: estimate(column) for name, column in zip(named, columns, strict=True)}
 
 
 def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 
-from ..paper import EXPERIMENTS
+from ..paper import COMPARISONS, EXPERIMENTS
 from ..records import (
     RecordError,
     RunRecord,
@@ -85,14 +85,14 @@ def keep_runs(options: Namespace) -> int:
 
 
 def docs(options: Namespace) -> int:
-    """Writes the results page and its figures from the kept results."""
+    """Writes the pages of results and their figures from the kept results."""
     from ..report import write_figures  # here, for the same reason
 
     root: Path = options.root
     for path, text in generated_pages(root).items():
         path.write_text(text, encoding="utf-8")
         print(f"Wrote {path}.")
-    records = read_kept(root / "results")
+    records, _ = _kept(root)
     figures = write_figures(records, report_specs(records), root / "docs" / "figures")
     print(f"Drew {len(figures)} figures.")
     return 0
@@ -100,10 +100,18 @@ def docs(options: Namespace) -> int:
 
 def generated_pages(root: Path) -> dict[Path, str]:
     """Returns what the pages that are made from the kept results should hold."""
-    from ..report import markdown_results, readme_results, speed_summary, speed_table, with_block
+    from ..report import (
+        markdown_comparison,
+        markdown_results,
+        readme_results,
+        speed_summary,
+        speed_table,
+        with_block,
+    )
 
-    records = read_kept(root / "results")
+    records, compared = _kept(root)
     specs = [_remarked(each, root / "results") for each in report_specs(records)]
+    suites = [_remarked(each.report_spec(compared), root / "results") for each in COMPARISONS]
     timings = root / "results" / "speed"
     speed = f"\n## Speed\n\n{speed_table(timings)}\n"
     readme = (root / "README.md").read_text(encoding="utf-8")
@@ -111,8 +119,17 @@ def generated_pages(root: Path) -> dict[Path, str]:
     readme = with_block(readme, "speed", speed_summary(timings))
     return {
         root / "docs" / "results.md": markdown_results(records, specs) + speed,
+        root / "docs" / "comparison.md": markdown_comparison(compared, suites),
         root / "README.md": readme,
     }
+
+
+def _kept(root: Path) -> tuple[list[RunRecord], list[RunRecord]]:
+    """Returns the kept runs of experiments, and those of comparisons, which have their own page."""
+    names = {each.name for each in COMPARISONS}
+    records = read_kept(root / "results")
+    of_comparisons = [record for record in records if record.header.experiment in names]
+    return [r for r in records if r.header.experiment not in names], of_comparisons
 
 
 def _remarked(spec: "ReportSpec", results: Path) -> "ReportSpec":

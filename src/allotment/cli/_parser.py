@@ -71,7 +71,7 @@ def _add_run(command: _Parser) -> None:
     )
     command.add_argument("experiment", metavar="EXPERIMENT", help=experiment)
     what = command.add_argument_group("what to train")
-    suite = "of `comparison`, which trains all ways of sharing on it: " + ", ".join(_SUITES)
+    suite = f"that `comparison` trains all methods on: {', '.join(_SUITES)} (default: none)"
     what.add_argument("--suite", metavar="NAME", help=suite)
     method = "a method; repeatable (default: all)"
     what.add_argument("--method", action="append", metavar="NAME", help=method)

@@ -47,15 +47,14 @@ FREE = ("device", "data_dir", "checkpoint_every", "rounds")
 def list_experiments(options: Namespace) -> int:
     """Prints the experiments, their methods, and the data they need."""
     table = RichTable(box=None, pad_edge=False, show_header=False)
-    for experiment in EXPERIMENTS.values():
-        if experiment in COMPARISONS:
-            continue
+    compared = {method.name: None for each in COMPARISONS for method in each.methods}
+    names = {each.name for each in COMPARISONS}
+    for experiment in (each for name, each in EXPERIMENTS.items() if name not in names):
         methods = " ".join(method.name for method in experiment.methods)
         data = " ".join(experiment.data.sets) or "none to download"
         table.add_row(escape(experiment.name), escape(experiment.summary), style="bold")
         table.add_row("", f"methods: {methods}")
         table.add_row("", f"runs: {experiment.n_runs} of each   data: {data}")
-    compared = {method.name: None for each in COMPARISONS for method in each.methods}
     table.add_row("comparison", "all ways of sharing on one suite, on equal terms", style="bold")
     table.add_row("", f"methods: {' '.join(compared)}")
     table.add_row("", f"suites, as in --suite NAME: {' '.join(SUITES)}")
@@ -227,13 +226,13 @@ def _device(name: str) -> str:
 
 
 def print_results(console: Console, experiment: Experiment, folders: list[Path]) -> None:
-    """Prints what runs show, as a summary text and as a table."""
+    """Prints what runs show, as a table, and as sentences unless methods are many."""
     from ..report import brief_table, summary_text  # here, since figures take long to import
 
     records = [read_run(folder) for folder in folders]
     spec = experiment.report_spec(records)
     console.print()
-    for sentence in summary_text(records, spec):
+    for sentence in summary_text(records, spec) if experiment.search is None else ():
         text = fill(sentence, console.width, initial_indent="- ", subsequent_indent="  ")
         console.print(text, highlight=False, markup=False)
     console.print()

@@ -14,7 +14,6 @@ from ..tasks import GeneratedDataset, Task
 from ._methods import Method
 
 if TYPE_CHECKING:
-    from ._experiment import Experiment
     from ._sweep import Sweep
 
 
@@ -93,20 +92,19 @@ def _search_sweep(sweep: "Sweep", methods: Sequence[Method], search: RateSearch)
         out=sweep.out.with_name(f"{sweep.out.resolve().name}-search"),
         n_runs=search.n_runs,
         first_seed=search.first_seed,
-        mixes_rates=True,
+        is_search=True,
         options={},
     )
 
 
-def check_can_choose(experiment: "Experiment", tasks: Sequence[Task]) -> None:
+def check_can_choose(tasks: Sequence[Task]) -> None:
     """Raises unless every task has something to choose by: validation, or generated examples."""
     for task in tasks:
         is_generated = isinstance(task.train, GeneratedDataset)
         if task.held_out("validation") is None and not is_generated:
             raise ValueError(
                 "Learning rates should be chosen on validation, which each task has, or on "
-                f"examples that are generated. Found task {task.name!r} of {experiment.name!r} "
-                "with neither."
+                f"examples that are generated. Found task {task.name!r} with neither."
             )
 
 
@@ -128,7 +126,7 @@ def _choice(
     """Returns what was tried of a method and which factor did best, for the record."""
     from ..analysis import validation_measure  # here, since its packages take long to import
 
-    tried = []
+    tried: list[dict[str, Any]] = []
     for factor in search.factors:
         own = [r for r in records if r.header.method == _trial_name(method, factor)]
         tried.append(

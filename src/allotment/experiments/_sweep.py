@@ -36,7 +36,8 @@ class Sweep:
         resume: Go on with runs that are there.
         deterministic: On a GPU: the same bits each time, if slower.
         options: To be kept beside the runs.
-        mixes_rates: Whether runs with different learning rates may train together.
+        is_search: Whether its runs are there to choose learning rates by, which then may differ
+            among runs that train together.
         file: That defines the experiment, if one does; a copy of it is kept beside the runs.
     """
 
@@ -53,7 +54,7 @@ class Sweep:
     resume: bool = False
     deterministic: bool = False
     options: dict[str, Any] = field(default_factory=dict)
-    mixes_rates: bool = False
+    is_search: bool = False
     file: ExperimentFile | None = None
 
     def __post_init__(self) -> None:
@@ -118,7 +119,7 @@ def run_groups(sweep: Sweep) -> Iterator[RunGroup]:
         whole: list[RunGroup] = []
         costs: dict[str, int] = {}  # by method: the runs of one differ in numbers alone
         for method, run in _runs(sweep, condition, methods):
-            mixes = sweep.mixes_rates
+            mixes = sweep.is_search
             group = next((each for each in whole if each.takes(run, mixes_rates=mixes)), None)
             if group is None:
                 group = RunGroup(condition)
@@ -153,8 +154,8 @@ def _runs(sweep: Sweep, condition: str, methods: Sequence[Method]) -> Iterator[t
         seed: experiment.make_tasks(TaskChoice(condition, seed, sweep.data_folder))
         for seed in (sweep.seeds if by_seed else sweep.seeds[:1])
     }
-    if experiment.search is not None:
-        check_can_choose(experiment, [task for tasks in made.values() for task in tasks])
+    if sweep.is_search:
+        check_can_choose([task for tasks in made.values() for task in tasks])
     for method in methods:
         settings = method.settings(experiment.training)
         for seed in sweep.seeds:

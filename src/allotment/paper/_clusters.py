@@ -33,10 +33,11 @@ def three_clusters(folder: str | Path | None = None, *, held_out: float = 0.0) -
     classes. The tasks on one data set share one copy of its images. Those on CIFAR have a
     validation split, and the others where a share of their training images is ``held_out``.
     """
-    fashion = load("fashion_mnist", folder)
+    names = ("cifar100", "mnist", "fashion_mnist")
+    photographs, numerals, fashion = (load(name, folder) for name in names)
     return [
-        *superclasses(load("cifar100", folder)),
-        *leaving_one_out("MNIST", "MNIST", load("mnist", folder), "0123456789", held_out),
+        *superclasses(photographs),
+        *leaving_one_out("MNIST", "MNIST", numerals, "0123456789", held_out),
         *leaving_one_out("Fashion", "Fashion-MNIST", fashion, CLOTHES, held_out),
     ]
 

@@ -41,7 +41,8 @@ def comparison(
 ) -> Experiment:
     """Returns the experiment that compares all methods on the tasks and the network of another.
 
-    ``options`` are for the allocations of some methods, by name; ``changes`` are of fields.
+    ``options`` are for the allocations of some methods, by name. ``changes`` are of fields, and of
+    the title and the measure of the report.
     """
     left_out = LEFT_OUT.get(suite.name, {})
     options = options or {}
@@ -55,6 +56,7 @@ def comparison(
     report = replace(
         suite.report,
         title=f"Comparison: {title[:1].lower()}{title[1:]}",
+        measure=suite.report.measure or changes.pop("measure", "accuracy"),
         place="",
         baseline=BASELINE,
         pairs=(),
@@ -63,7 +65,7 @@ def comparison(
         extra_tables=(),
         left_out={labels[name]: reason for name, reason in left_out.items()},
     )
-    fields = {
+    fields: dict[str, Any] = {
         "name": PREFIX + suite.name,
         "summary": f"all ways of sharing on {suite.name}",
         "methods": methods,
@@ -76,7 +78,7 @@ def comparison(
 
 # The paper's settings where none are named; rounds are fewer where a run takes long.
 COMPARISONS = (
-    comparison(TWO_PAIRS, title="Two pairs of equal tasks"),
+    comparison(TWO_PAIRS, title="Two pairs of equal tasks", measure="loss"),
     comparison(DIGITS, title="Digits, upright and rotated"),
     comparison(
         MNIST,

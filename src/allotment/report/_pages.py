@@ -10,7 +10,7 @@ from ..records import RunRecord
 from ._allocations import relatedness_tables, usage_tables
 from ._drawing import svg
 from ._figures import section_figures
-from ._provenance import are_as_declared, provenance, rounds_text
+from ._provenance import are_as_declared, provenance, provenance_text, rounds_text
 from ._results import (
     by_family,
     by_group,
@@ -84,7 +84,7 @@ def markdown_results(records: Sequence[RunRecord], specs: Sequence[ReportSpec]) 
 def _section_text(part: Section) -> str:
     place = f" ({part.spec.place})" if part.spec.place else ""
     found = "\n".join(f"- {sentence}" for sentence in section_text(part))
-    blocks = [f"## {part.spec.title}{place}", found, part.spec.remark, _provenance_text(part)]
+    blocks = [f"## {part.spec.title}{place}", found, part.spec.remark, provenance_text(part)]
     for table in section_tables(part):
         blocks += [f"{table.caption}:" if table.caption else "", markdown_table(table)]
     blocks += [
@@ -92,23 +92,6 @@ def _section_text(part: Section) -> str:
         for figure in section_figures(part)
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
-
-
-def _provenance_text(part: Section) -> str:
-    """Returns the lines above a table: what ran, where, and from which commit."""
-    found = provenance(part)
-    if not part.records:
-        return ""
-    commands = [f"`{text}` {note}".strip() if text else note for text, note in found.commands]
-    lines = [
-        f"Command: {'; '.join(commands)}",
-        f"File: {'; '.join(found.files)}" if found.files else "",
-        f"Device: {'; '.join(found.devices)}",
-        f"Runs: {found.runs}, trained for {found.time} in all",
-        f"Commit: {'; '.join(found.commits)} ({'; '.join(found.versions)})",
-        found.note,
-    ]
-    return "  \n".join(line for line in lines if line)
 
 
 def readme_results(records: Sequence[RunRecord], specs: Sequence[ReportSpec]) -> str:

@@ -43,6 +43,23 @@ def provenance(part: Section) -> Provenance:
     )
 
 
+def provenance_text(part: Section) -> str:
+    """Returns the lines above a table: what ran, where, and from which commit."""
+    found = provenance(part)
+    if not part.records:
+        return ""
+    commands = [f"`{text}` {note}".strip() if text else note for text, note in found.commands]
+    lines = [
+        f"Command: {'; '.join(commands)}",
+        f"File: {'; '.join(found.files)}" if found.files else "",
+        f"Device: {'; '.join(found.devices)}",
+        f"Runs: {found.runs}, trained for {found.time} in all",
+        f"Commit: {'; '.join(found.commits)} ({'; '.join(found.versions)})",
+        found.note,
+    ]
+    return "  \n".join(line for line in lines if line)
+
+
 def are_as_declared(records: Sequence[RunRecord], declared: int | None) -> bool:
     """Tells whether runs had as many rounds as their experiment has."""
     return declared is None or all(record.outcome.rounds == declared for record in records)

@@ -33,7 +33,8 @@ def step_operations(run: Run) -> int:
 def _counted(run: Run, device: str, x: Any, y: Any) -> int:
     network: nn.Module = deepcopy(run.network).to(device).train()
     x, y = (tree_map(lambda part: part.to(device), part) for part in (x, y))
-    with torch_stream(run.seed, "trial"), Operations() as counter, torch.enable_grad():
+    counter = Operations()  # type: ignore[no-untyped-call]
+    with torch_stream(run.seed, "trial"), counter, torch.enable_grad():
         loss = run.tasks[0].loss_function(network(x, 0), y)
         loss.backward()
     return int(counter.total)

@@ -1,0 +1,219 @@
+"""Many methods on several suites of tasks: a table for each suite, and one of their ranks."""
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from textwrap import fill
+
+from ..analysis import (
+    Estimate,
+    Ranking,
+    estimate,
+    n_decimals,
+    paired_difference,
+    ranked,
+    score_by_task,
+)
+from ..records import RunRecord
+from ._provenance import provenance_text
+from ._section import ResultRow, Section, section
+from ._spec import ReportSpec
+from ._table import NOTHING, Column, Table, make_table, markdown_table
+
+_ORIGIN = (
+    "Written by `make docs` from the kept runs in `results/`; a change by hand would be lost. "
+    "Every way of sharing is trained on each suite with the same components, data, order of "
+    "batches and number of steps. Learning rates are chosen first, for each method in the same "
+    "way: those declared, a third and three times of both, two runs each, with seeds that the "
+    "runs of the tables do not have, by the result on validation examples; `results/rates/` "
+    "holds what was tried. Tests are looked at once, at the end."
+)
+_COLUMNS = (
+    "A result is the mean over runs with their standard deviation (sd); the difference is that to "
+    "the shared bottom (sum), seed by seed, with its 90 % interval. Parameters: of the whole "
+    "network, and of the part that a task uses in evaluation, mean over tasks and runs, where it "
+    "does not differ by example. FLOPs: floating-point operations of products and convolutions in "
+    "an optimizer step, forward and backward. Time: of the program, divided by the runs in it."
+)
+_RANKING = (
+    "Friedman's test asks whether all methods could be equally good, from their ranks on each "
+    "suite. Where its p-value is small, two methods differ at the 5 % level if their mean ranks "
+    "are at least the critical difference (Nemenyi) apart."
+)
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """A method of a suite: a row with its runs, or the reason why it is not there."""
+
+    label: str
+    row: ResultRow | None = None
+    reason: str = ""
+
+    @property
+    def runs(self) -> list[RunRecord]:
+        return [] if self.row is None else self.row.finished
+
+
+def markdown_comparison(records: Sequence[RunRecord], specs: Sequence[ReportSpec]) -> str:
+    """Returns the page of all suites: ranks first, and then a table for each."""
+    parts = [section(records, spec) for spec in specs]
+    head = [f"# Comparison\n\n{fill(_ORIGIN, 100)}\n\n{fill(_COLUMNS, 100)}\n"]
+    return "\n".join([*head, _ranking_text(parts), *(_suite_text(part) for part in parts)])
+
+
+def comparison_table(part: Section) -> Table:
+    """Returns a suite's table: results and costs of every method, run or not, fit or not."""
+    entries = [_Entry(row.spec.label, row) for row in part.rows]
+    entries += [_Entry(label, reason=reason) for label, reason in part.spec.left_out.items()]
+    return make_table(_columns(part), entries)
+
+
+def _columns(part: Section) -> list[Column[_Entry]]:
+    baseline = next((row for row in part.rows if row.spec.method == part.spec.baseline), None)
+
+    def result(entry: _Entry) -> str:
+        if entry.row is None:
+            return f"left out: {entry.reason}"
+        if not entry.row.runs:
+            return "not run"
+        value = part.spec.shown(entry.row.summary.measure)
+        return str(value) if value.n else "every run failed"
+
+    def difference(entry: _Entry) -> str:
+        if baseline is None or entry.row in (None, baseline) or not entry.runs:
+            return NOTHING
+        return _difference(entry.runs, baseline.finished, part.spec)
+
+    def failed(entry: _Entry) -> str:
+        if entry.row is None or not entry.row.runs:
+            return NOTHING
+        return f"{entry.row.summary.n_failed} of {len(entry.row.runs)}"
+
+    return [
+        Column("Method", lambda entry: entry.label, kind="name"),
+        Column(part.measure_label, result),
+        Column("Difference", difference, optional=True),
+        Column("Learning rate", lambda entry: _rates(entry.runs)),
+        Column("Parameters", lambda entry: _whole(r.header.n_parameters for r in entry.runs)),
+        Column("Used by a task", lambda entry: _whole(_used(r) for r in entry.runs)),
+        Column("MFLOPs a step", lambda entry: _operations(entry.runs)),
+        Column("Seconds a run", lambda entry: _seconds(entry.runs)),
+        Column("Failed", failed),
+    ]
+
+
+def score_table(part: Section) -> Table | None:
+    """Returns each task's own metric by method, where the mean over them is what is reported."""
+    found = [(row, score_by_task(row.finished)) for row in part.ran]
+    shown = [(row, scores) for row, scores in found if scores]
+    if not shown:
+        return None
+    columns = [Column[_Scores]("Method", lambda pair: pair[0].spec.label, kind="name")]
+    columns += [_score_column(name) for name in shown[0][1]]
+    return make_table(columns, shown, "Test score, by task")
+
+
+_Scores = tuple[ResultRow, dict[str, Estimate]]
+
+
+def _score_column(task: str) -> Column[_Scores]:
+    return Column(task, lambda pair: pair[1][task].value_text)
+
+
+def _difference(runs: Sequence[RunRecord], others: Sequence[RunRecord], spec: ReportSpec) -> str:
+    """Returns the mean difference seed by seed, with its interval."""
+    found = paired_difference(runs, others)
+    if found.n < 2:
+        return NOTHING
+    factor = spec.factor * (-1 if spec.shows_error else 1)
+    low, high = sorted(factor * end for end in found.interval)
+    digits = n_decimals(abs(found.half_width * factor))
+    mean = f"{factor * found.mean:+z.{digits}f}"
+    return f"{mean} ({low:+z.{digits}f} to {high:+z.{digits}f})"
+
+
+def _rates(runs: Sequence[RunRecord]) -> str:
+    """Returns the learning rates that runs had, which is one unless they were mixed."""
+    how = [run.header.settings.get("training", {}).get("optimization", {}) for run in runs]
+    rates = sorted({each["learning_rate"] for each in how if "learning_rate" in each})
+    return " or ".join(f"{rate:.2g}" for rate in rates) or NOTHING
+
+
+def _used(run: RunRecord) -> float:
+    n_used = run.outcome.n_used
+    return math.nan if n_used is None else float(n_used.mean())
+
+
+def _whole(values: Iterable[float]) -> str:
+    """Returns the mean of numbers that are known, without decimals."""
+    found = estimate(value or math.nan for value in values)
+    return f"{found.mean:,.0f}" if found.n else NOTHING
+
+
+def _operations(runs: Sequence[RunRecord]) -> str:
+    found = estimate(run.header.n_operations or math.nan for run in runs)
+    return f"{found.mean / 1e6:,.3g}" if found.n else NOTHING
+
+
+def _seconds(runs: Sequence[RunRecord]) -> str:
+    found: Estimate = estimate(run.outcome.seconds / run.outcome.n_together for run in runs)
+    return f"{found.mean:,.2g}" if found.n else NOTHING
+
+
+def _suite_text(part: Section) -> str:
+    """Returns a suite's part of the page."""
+    not_run = f"Not run yet; the command is `allotment run {part.spec.experiment}`."
+    scores = score_table(part)
+    blocks = [
+        f"## {part.spec.title}",
+        part.spec.remark,
+        provenance_text(part) if part.records else not_run,
+        markdown_table(comparison_table(part)),
+        *([f"{scores.caption}:", markdown_table(scores)] if scores else []),
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def _ranking_text(parts: Sequence[Section]) -> str:
+    """Returns the ranks over all suites that were run, and what tests say of them."""
+    runs = {part.spec.title: {row.spec.label: row.finished for row in part.rows} for part in parts}
+    found, missing = ranked(runs)
+    blocks = ["## Ranks over suites", fill(_RANKING, 100)]
+    if found is None:
+        blocks.append("Not run yet: no two methods have a result on one suite.")
+    else:
+        blocks += [_verdict(found), markdown_table(ranking_table(found))]
+    if missing:
+        blocks.append(f"Without a result on every suite, and so without a rank: {missing}.")
+    return "\n\n".join(blocks) + "\n"
+
+
+def ranking_table(found: Ranking) -> Table:
+    """Returns the methods, the best mean rank first."""
+    order = sorted(range(len(found.methods)), key=lambda place: found.mean_ranks[place])
+    columns: list[Column[int]] = [
+        Column("Method", lambda place: found.methods[place], kind="name"),
+        Column("Mean rank", lambda place: f"{found.mean_ranks[place]:.2f}"),
+        Column("Wins", lambda place: str(found.wins[place])),
+        Column("Best and worst rank", lambda place: _ends(found, place)),
+    ]
+    return make_table(columns, order)
+
+
+def _ends(found: Ranking, place: int) -> str:
+    own = found.ranks[:, place]
+    return f"{own.min():g} to {own.max():g}"
+
+
+def _verdict(found: Ranking) -> str:
+    n, k = found.n_suites, len(found.methods)
+    said = f"{k} methods on {n} suite{'s' * (n > 1)}"
+    if math.isnan(found.p_value):
+        return f"{said}: too few for the test."
+    p = "below 0.001" if found.p_value < 0.001 else f"{found.p_value:.3f}"
+    return (
+        f"{said}: Friedman's chi-square is {found.chi_square:.2f}, Iman and Davenport's F "
+        f"{found.f_statistic:.2f}, p {p}; the critical difference of mean ranks is "
+        f"{found.critical_difference:.2f}."
+    )
