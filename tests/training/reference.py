@@ -1,6 +1,6 @@
 """Training as one would write it down: one run, one step after another, nothing batched."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import NamedTuple
@@ -97,10 +97,17 @@ def plainly_trained(run: Run) -> tuple[TaskNetwork, list[tuple[int, float]]]:
         optimizer.step()
         if scheduler is not None:
             scheduler.step()
-        for allocation in {layer.allocation for layer in network.modular_layers}:
-            for _ in range(per_step):
-                allocation.advance()
+        with torch.no_grad():
+            take_note(network, losses[-per_step:])
     return network, losses
+
+
+def take_note(network: TaskNetwork, batches: Sequence[tuple[int, float]]) -> None:
+    """Tells each allocation of the batches of a step, one after another."""
+    for allocation in {layer.allocation for layer in network.modular_layers}:
+        for task, loss in batches:
+            allocation.observe(task, torch.tensor(loss))
+            allocation.advance()
 
 
 def loss_of(network: TaskNetwork, run: Run, batch: Step) -> tuple[Tensor, Tensor]:

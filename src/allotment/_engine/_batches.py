@@ -52,6 +52,10 @@ class Batches(ABC):
         """Returns the tasks of the first batches, ``[S, R]``; -1 for a batch without a label."""
         return block.tasks[:n_batches].clone()
 
+    def are_known(self, batch: Batch) -> Tensor | None:
+        """Returns which losses of a batch are those of some label, ``[R, K]``; None: all are."""
+        return None
+
     def state(self) -> dict[str, Tensor]:
         """Returns where the batches stand, beyond the number of their block."""
         return {}
@@ -97,6 +101,12 @@ class DeviceBatches(Batches):
             known = self._labels.fetch(block.rows[:n_batches].transpose(0, 1), tasks.T)
             tasks[~known.any(dim=2).T] = -1
         return tasks
+
+    def are_known(self, batch: Batch) -> Tensor | None:
+        if not self._are_masked:
+            return None
+        shares = torch.stack([piece.targets[-1].sum(dim=-1) for piece in (batch, *batch.further)])
+        return shares.sum(dim=0) > 0
 
     def batch(self, block: Block, index: int | Tensor) -> Batch:
         here = _Entry(index, self._n_runs, self._tasks_per_step)

@@ -191,7 +191,8 @@ class Trainer:
         self.parameters.clock += self._tasks_per_step
         if self._updates.any:
             rows = (self.parameters.n_runs, -1)
-            self._updates.take(batch.tasks.view(rows), losses.view(rows))
+            known = self._batches.are_known(batch)
+            self._updates.take(batch.tasks.view(rows), losses.view(rows), known)
         if self._ema is not None:
             self._ema.update()
         return losses.view(self.parameters.n_runs, -1)
