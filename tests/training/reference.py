@@ -29,15 +29,17 @@ class Step(NamedTuple):
     noise: Noise
 
 
-def steps_of(run: Run) -> Iterator[Step]:
-    """Yields what a run draws, step after step."""
+def steps_of(run: Run, *, held_out: bool = False) -> Iterator[Step]:
+    """Yields what a run draws, step after step; or the held-out batches beside them."""
     tasks = run.tasks
     splits = [task.train for task in tasks if isinstance(task.train, Split)]
     dataset = DeviceDataset(splits, torch.device("cpu")) if splits else None
     specs = list(dict.fromkeys(target_spec(some_targets(task.train)) for task in tasks))
     sampler = BatchSampler([run], dataset, noise_widths(run.network))
     for first in range(0, run.settings.rounds, ROUNDS_PER_BLOCK):
-        block = sampler.make(first // ROUNDS_PER_BLOCK)
+        whole = sampler.make(first // ROUNDS_PER_BLOCK)
+        block = whole.held_out if held_out else whole
+        assert block is not None
         n_rounds = min(ROUNDS_PER_BLOCK, run.settings.rounds - first)
         for step in range(n_rounds * len(tasks)):
             task = int(block.tasks[step, 0])
