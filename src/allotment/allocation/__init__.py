@@ -15,8 +15,10 @@ FixedMatrix(n_tasks=2, n_components=3)
 
 from ._base import Allocation as Allocation
 from ._base import row as row
+from ._champion import ChampionChallenger as ChampionChallenger
 from ._fixed import FixedMatrix as FixedMatrix
 from ._fixed import NoSharing as NoSharing
 from ._fixed import SharedBottom as SharedBottom
 from ._gumbel import Annealing as Annealing
 from ._gumbel import GumbelMatrix as GumbelMatrix
+from ._pathnet import PathNet as PathNet
