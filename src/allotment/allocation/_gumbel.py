@@ -80,7 +80,7 @@ class GumbelMatrix(Allocation):
                 "`temperature` should be an Annealing, such as Annealing(start=5.0). "
                 f"Found `temperature = {temperature!r}`."
             )
-        p_open = _prior(p_init, n_tasks, n_components)
+        p_open = prior(p_init, n_tasks, n_components)
         self.logits = nn.Parameter(torch.stack([p_open.log(), (1 - p_open).log()], dim=-1))
         self.temperature = temperature
         self.evaluation = evaluation
@@ -140,18 +140,18 @@ def _advantage(logits: Tensor) -> Tensor:
     return logits[..., 0] - logits[..., 1]
 
 
-def _prior(
+def prior(
     p_init: float | Tensor | Sequence[Sequence[float]], n_tasks: int, n_components: int
 ) -> Tensor:
     """Returns the starting probabilities, shape ``[T, C]``."""
     if isinstance(p_init, float | int):
         check_probability("p_init", p_init)  # as it was given, before it is rounded
-    prior = torch.as_tensor(p_init, dtype=torch.get_default_dtype())
-    if prior.ndim != 0 and prior.shape != (n_tasks, n_components):
+    values = torch.as_tensor(p_init, dtype=torch.get_default_dtype())
+    if values.ndim != 0 and values.shape != (n_tasks, n_components):
         raise ValueError(
             f"`p_init` should be one number or of shape [{n_tasks}, {n_components}]. "
-            f"Found shape {list(prior.shape)}."
+            f"Found shape {list(values.shape)}."
         )
-    for value in (prior.min().item(), prior.max().item()):
+    for value in (values.min().item(), values.max().item()):
         check_probability("p_init", value)
-    return prior.expand(n_tasks, n_components).clone()
+    return values.expand(n_tasks, n_components).clone()
