@@ -118,6 +118,26 @@ class Baselined(_Shares):
             self.baseline.lerp_(self.table.abs().mean(), 0.1)
 
 
+class Rewarded(_Shares):
+    """Shares that are the sharper the larger the running mean of a task's loss."""
+
+    means: Tensor
+
+    def __init__(self, n_tasks: int, n_components: int) -> None:
+        super().__init__(n_tasks, n_components, counts_batches=True)
+        self.table = nn.Parameter(torch.randn(n_tasks, n_components))
+        self.register_buffer("means", torch.ones(n_tasks))
+
+    def scores(self) -> Tensor:
+        return self.table * self.means.unsqueeze(1).log1p()
+
+    def observe(self, task: int | Tensor, loss: Tensor) -> None:
+        assert self.n_batches is not None
+        is_own = torch.arange(self.n_tasks, device=self.means.device) == task
+        share = 1 / (2.0 + self.n_batches)
+        self.means = torch.where(is_own, self.means.lerp(loss.detach(), share), self.means)
+
+
 class Hardening(_Shares):
     """Shares that grow sharper every ten batches, by an `advance` that looks at values."""
 

@@ -88,7 +88,7 @@ def test_a_step_of_mixed_tasks_needs_no_value_from_the_device(
     untraced = [replace(run, settings=settings.changed(trace=False)) for run in runs]
     block, eager = trainer._batches.make(0), Trainer(untraced, CPU)._gradients
 
-    def step(learnt: list[Tensor], index: Tensor) -> tuple[Tensor, list[Tensor]]:
+    def step(learnt: list[Tensor], index: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
         return eager(learnt, trainer._batches.batch(block, index))
 
     # Tensors without values: whatever would have to wait for one is an error.

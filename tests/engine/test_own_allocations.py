@@ -20,6 +20,7 @@ from tests.engine.own_allocations import (
     GatesByExample,
     Hardening,
     LoadBalanced,
+    Rewarded,
     Routed,
     SoftMixture,
 )
@@ -77,6 +78,10 @@ def baselined() -> MultiTaskNetwork:
     return a_network(Baselined(2, 3))
 
 
+def rewarded() -> MultiTaskNetwork:
+    return a_network(Rewarded(2, 3))
+
+
 def hardening() -> MultiTaskNetwork:
     return a_network(Hardening(2, 3))
 
@@ -89,6 +94,7 @@ WAYS = [
     param(load_balanced, id="load balance"),
     param(soft_ordering, id="shared components"),
     param(baselined, id="running baseline"),
+    param(rewarded, id="a running loss of each task"),
     param(hardening, id="an advance that looks at values"),
 ]
 
@@ -138,7 +144,9 @@ def test_fitting_trains_components_and_allocation_in_silence(build: Build) -> No
     assert set(result.embeddings.flatten()) <= {0.0, 1.0} if is_binary else True
 
 
-@mark.parametrize("build", [soft_mixture, routed, load_balanced, soft_ordering, hardening])
+@mark.parametrize(
+    "build", [soft_mixture, routed, load_balanced, soft_ordering, rewarded, hardening]
+)
 def test_a_task_is_extracted(build: Build) -> None:
     network = build()
     fitted(network)

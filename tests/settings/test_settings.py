@@ -106,6 +106,18 @@ BUDGET = r"`budget` should be in \(0, 1\]\. Found `budget = "
             "linear",
             refused(r"`lr_schedule` should be one of 'constant', 'cosine'\. Found .* = 'linear'`"),
         ),
+        (
+            "allocation_held_out",
+            -0.1,
+            refused(r"`allocation_held_out` should be in \[0, 1\)\. Found .* = -0.1`"),
+        ),
+        ("allocation_held_out", 0.0, does_not_raise()),
+        ("allocation_held_out", 0.2, does_not_raise()),
+        (
+            "allocation_held_out",
+            1.0,
+            refused(r"`allocation_held_out` should be in \[0, 1\)\. Found .* = 1.0`"),
+        ),
         ("ema_decay", 0.0, does_not_raise()),
         ("ema_decay", 0.999, does_not_raise()),
         ("ema_decay", 1.0, refused(r"`ema_decay` should be in \[0, 1\)\. Found .* = 1.0`")),

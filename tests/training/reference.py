@@ -1,6 +1,6 @@
 """Training as one would write it down: one run, one step after another, nothing batched."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from typing import NamedTuple
@@ -29,15 +29,17 @@ class Step(NamedTuple):
     noise: Noise
 
 
-def steps_of(run: Run) -> Iterator[Step]:
-    """Yields what a run draws, step after step."""
+def steps_of(run: Run, *, held_out: bool = False) -> Iterator[Step]:
+    """Yields what a run draws, step after step; or the held-out batches beside them."""
     tasks = run.tasks
     splits = [task.train for task in tasks if isinstance(task.train, Split)]
     dataset = DeviceDataset(splits, torch.device("cpu")) if splits else None
     specs = list(dict.fromkeys(target_spec(some_targets(task.train)) for task in tasks))
     sampler = BatchSampler([run], dataset, noise_widths(run.network))
     for first in range(0, run.settings.rounds, ROUNDS_PER_BLOCK):
-        block = sampler.make(first // ROUNDS_PER_BLOCK)
+        whole = sampler.make(first // ROUNDS_PER_BLOCK)
+        block = whole.held_out if held_out else whole
+        assert block is not None
         n_rounds = min(ROUNDS_PER_BLOCK, run.settings.rounds - first)
         for step in range(n_rounds * len(tasks)):
             task = int(block.tasks[step, 0])
@@ -97,10 +99,17 @@ def plainly_trained(run: Run) -> tuple[TaskNetwork, list[tuple[int, float]]]:
         optimizer.step()
         if scheduler is not None:
             scheduler.step()
-        for allocation in {layer.allocation for layer in network.modular_layers}:
-            for _ in range(per_step):
-                allocation.advance()
+        with torch.no_grad():
+            take_note(network, losses[-per_step:])
     return network, losses
+
+
+def take_note(network: TaskNetwork, batches: Sequence[tuple[int, float]]) -> None:
+    """Tells each allocation of the batches of a step, one after another."""
+    for allocation in {layer.allocation for layer in network.modular_layers}:
+        for task, loss in batches:
+            allocation.observe(task, torch.tensor(loss))
+            allocation.advance()
 
 
 def loss_of(network: TaskNetwork, run: Run, batch: Step) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,8 @@ class Batch(NamedTuple):
     inputs: Tensor  # [R, B, ...]
     targets: tuple[Tensor, ...]  # [R, B, ...] of every spec; the task's own counts
     noise: Noise  # [R, N], [R, B, D] and [R, B, N]
-    further: tuple[Any, ...] = ()  # the rest of a batch that is computed in pieces
+    # The rest of a batch that is computed in pieces; or one batch, on which allocations learn.
+    further: tuple[Any, ...] = ()
 
     def part(self, index: int, task: int | Tensor, shares_inputs: bool = False) -> tuple[Any, ...]:
         """Returns the arguments of one run, or of one task in a run."""

@@ -59,6 +59,10 @@ class Batches(ABC):
         """Returns what was wrong with examples that a run was given, in words; or nothing."""
         return ""
 
+    def are_known(self, batch: Batch) -> Tensor | None:
+        """Returns which losses of a batch are those of some label, ``[R, K]``; None: all are."""
+        return None
+
     def state(self) -> dict[str, Tensor]:
         """Returns where the batches stand, beyond the number of their block."""
         return {}
@@ -105,20 +109,32 @@ class DeviceBatches(Batches):
             tasks[~known.any(dim=2).T] = -1
         return tasks
 
+    def are_known(self, batch: Batch) -> Tensor | None:
+        if not self._are_masked:
+            return None
+        shares = torch.stack([piece.targets[-1].sum(dim=-1) for piece in (batch, *batch.further)])
+        return shares.sum(dim=0) > 0
+
     def batch(self, block: Block, index: int | Tensor) -> Batch:
         here = _Entry(index, self._n_runs, self._tasks_per_step)
+        whole = self._of_part(block, here)
+        if block.held_out is not None:
+            return whole._replace(further=(self._of_part(block.held_out, here),))
+        return whole if self._n_pieces == 1 else whole.in_pieces(self._n_pieces, self.shares_inputs)
+
+    def _of_part(self, block: Block, here: "_Entry") -> Batch:
+        """Returns a step's batch, of a block or of the held-out part of one."""
         n_alike = self._n_tasks if self.shares_inputs else 1
         x, y = self._examples(block, here, n_alike)
         noise = {use: here.of(part) for use, part in block.noise.items()}
         if "augmentation" in noise:
             x = self._augmenter(x, noise.pop("augmentation")[::n_alike])
-        whole = Batch(
+        return Batch(
             here.by_run(here.of(block.tasks)),
             x if self.shares_inputs else here.by_run(x),
             tuple(map(here.by_run, y)),
             Noise(**{use: here.by_run(part) for use, part in noise.items()}),
         )
-        return whole if self._n_pieces == 1 else whole.in_pieces(self._n_pieces, self.shares_inputs)
 
     def _examples(
         self, block: Block, here: "_Entry", n_alike: int

@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from math import prod
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -163,25 +164,64 @@ class Forward:
         return (self.penalties(probabilities, budgets, self.parameters.n_batches),)
 
 
-class GradientPass:
-    """Turns the losses of ``R`` runs into gradients: weighed, charged and clipped."""
+class Found(NamedTuple):
+    """What a batch leads to."""
 
-    def __init__(self, runs: Sequence[Run], device: torch.device) -> None:
+    losses: Tensor  # each run's, as they are: [R], or [R, T] in a joint step
+    observed: Tensor  # those that allocations take note of
+    gradients: list[Tensor]  # to follow, ``[R, P]`` each
+
+
+class GradientPass:
+    """Turns the losses of ``R`` runs into gradients: weighed, charged and clipped.
+
+    ``groups`` are the names of the flat tensors that are learnt.
+    """
+
+    def __init__(self, runs: Sequence[Run], device: torch.device, groups: Sequence[str]) -> None:
         settings = runs[0].settings
+        self._has_two_levels = settings.optimization.allocation_held_out > 0
+        self._are_allocated = [group == "allocation" for group in groups]
         self._clip_norm = settings.optimization.clip_norm
         self._balancing = settings.loss_balancing
         self._weights = _task_weights(runs, device)
         if self._balancing is not None:
             self._balancing.start(len(runs), len(runs[0].tasks), device)
 
-    def __call__(
-        self, strategy: Strategy, learnt: Sequence[Tensor], batch: Batch
-    ) -> tuple[Tensor, list[Tensor]]:
-        """Returns each run's losses as they are, and the gradients to follow, ``[R, P]`` each."""
+    def __call__(self, strategy: Strategy, learnt: Sequence[Tensor], batch: Batch) -> Found:
+        """Returns losses and gradients of a batch."""
+        of_batch = self._of_two_levels if self._has_two_levels else self._of_pieces
+        losses, observed, gradients = of_batch(strategy, learnt, batch)
+        return Found(losses, observed, clipped_per_run(gradients, self._clip_norm))
+
+    def _of_two_levels(self, strategy: Strategy, learnt: Sequence[Tensor], batch: Batch) -> Found:
+        """Returns gradients of allocations on the held-out batch, and all others on the batch."""
+        (held_out,) = batch.further
+        losses, _ = strategy(learnt, batch)
+        n_tasks = losses[0].numel()
+        factors = self._factors(losses, batch.tasks)
+        # Before the other pass, which may change buffers that this gradient needs.
+        found = self._of_groups(False, prod(factors, start=losses).sum() / n_tasks, learnt)
+        observed, charges = strategy(learnt, held_out)
+        total = prod(factors, start=observed) + charges
+        found |= self._of_groups(True, total.sum() / n_tasks, learnt)
+        gradients = [found[place] for place in range(len(learnt))]
+        return Found(losses.detach(), observed.detach(), gradients)
+
+    def _of_groups(
+        self, are_allocated: bool, total: Tensor, learnt: Sequence[Tensor]
+    ) -> dict[int, Tensor]:
+        """Returns the gradients of the allocations' tensors, or of all others, by their place."""
+        places = [place for place, own in enumerate(self._are_allocated) if own == are_allocated]
+        own = [learnt[place] for place in places]
+        return dict(zip(places, _gradients_of(total, own), strict=True)) if own else {}
+
+    def _of_pieces(self, strategy: Strategy, learnt: Sequence[Tensor], batch: Batch) -> Found:
+        """Returns the gradients on a batch, averaged over its pieces."""
         found = []
         for piece in (batch, *batch.further):
             losses, charges = strategy(learnt, piece)  # [R], or [R, T] in a joint step
-            total = self._weighed(losses, piece.tasks) + charges
+            total = prod(self._factors(losses, piece.tasks), start=losses) + charges
             if self._balancing is not None and self._balancing.needs_gradients:
                 gradients = _combined(self._balancing.combine, total, learnt)
             else:
@@ -193,7 +233,7 @@ class GradientPass:
         if len(found) > 1:
             found = [[torch.stack(parts).mean(dim=0) for parts in zip(*found, strict=True)]]
         losses, *gradients = found[0]
-        return losses, clipped_per_run(gradients, self._clip_norm)
+        return Found(losses, losses, gradients)
 
     def _balanced(self, losses: Tensor, tasks: Tensor) -> Tensor:
         """Returns the weights of a loss balancing, ``[R, K]``, once they keep its promises."""
@@ -214,14 +254,16 @@ class GradientPass:
                 )
         return own
 
-    def _weighed(self, losses: Tensor, tasks: Tensor) -> Tensor:
+    def _factors(self, losses: Tensor, tasks: Tensor) -> list[Tensor]:
+        """Returns what losses are multiplied by, one factor after another."""
         rows = (len(losses), -1)
-        weighed = losses
+        factors = []
         if self._weights is not None:
-            weighed = weighed * self._weights.gather(1, tasks.view(rows)).view_as(losses)
+            factors.append(self._weights.gather(1, tasks.view(rows)).view_as(losses))
         if self._balancing is not None:
-            weighed = weighed * self._balanced(weighed.detach().view(rows), tasks).view_as(losses)
-        return weighed
+            weighed = prod(factors, start=losses.detach())
+            factors.append(self._balanced(weighed.view(rows), tasks).view_as(losses))
+        return factors
 
 
 class BalancingError(ValueError):

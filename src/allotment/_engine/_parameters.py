@@ -76,7 +76,7 @@ class FlatParameters:
         self.clock = torch.tensor(self.first_batch, device=self.device)
         self.clock_names = []
         for path, module in self.network.named_modules():
-            is_plain = isinstance(module, Allocation) and type(module).advance is Allocation.advance
+            is_plain = isinstance(module, Allocation) and not changes_by_batch(module)
             if is_plain and module.n_batches is not None:
                 module.n_batches = self.clock
                 self.clock_names.append(f"{path}.n_batches")
@@ -244,6 +244,12 @@ def _check_alike(networks: "Sequence[TaskNetwork]") -> None:
                 f"parameters, temperatures and fixed allocations. Found that {found}. Call `train` "
                 "once for each kind."
             )
+
+
+def changes_by_batch(allocation: Allocation) -> bool:
+    """Tells whether a batch changes more of an allocation than a count."""
+    own = ("advance", "observe")
+    return any(getattr(type(allocation), name) is not getattr(Allocation, name) for name in own)
 
 
 def _n_batches(network: "TaskNetwork") -> int:

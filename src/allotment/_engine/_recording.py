@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 N_WARM_UPS = 3  # passes before the capture, in which libraries choose their kernels
 
-Gradients = Callable[[list[Tensor], Any], tuple[Tensor, list[Tensor]]]
+Gradients = Callable[[list[Tensor], Any], tuple[Tensor, Tensor, list[Tensor]]]
 
 
 def traced(
@@ -44,9 +44,9 @@ def traced(
     with torch.no_grad():
         recorded(parameters, batch)  # compilation happens at the first call
 
-    def replay(parameters: list[Tensor], batch: Any) -> tuple[Tensor, list[Tensor]]:
+    def replay(parameters: list[Tensor], batch: Any) -> tuple[Tensor, Tensor, list[Tensor]]:
         with torch.no_grad():
-            result: tuple[Tensor, list[Tensor]] = recorded(parameters, batch)
+            result: tuple[Tensor, Tensor, list[Tensor]] = recorded(parameters, batch)
             return result
 
     return replay

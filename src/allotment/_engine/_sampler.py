@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 # What random numbers are for. Those for gates are made once a batch, all others for each example.
 PER_BATCH = "gates"
+HELD_OUT = "held out "  # before a use: of the part of the examples on which allocations learn
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,7 @@ class Block:
     kinds: Tensor | None = None  # [S, R], kinds of the dataset
     inputs: Tensor | None = None  # [S, R, B, ...], generated
     targets: tuple[Tensor, ...] = ()  # [S, R, B, ...] of every spec; the task's own counts
+    held_out: "Block | None" = None  # batches of the same tasks, on which allocations learn
 
     def to(self, device: torch.device) -> "Block":
         """Returns the block on a device."""
@@ -38,15 +40,16 @@ class Block:
             return self
         named = {k: t.to(device) for k, t in vars(self).items() if isinstance(t, Tensor)}
         noise = {use: t.to(device) for use, t in self.noise.items()}
-        return replace(
-            self, **named, noise=noise, targets=tuple(t.to(device) for t in self.targets)
-        )
+        targets = tuple(t.to(device) for t in self.targets)
+        held_out = None if self.held_out is None else self.held_out.to(device)
+        return replace(self, **named, noise=noise, targets=targets, held_out=held_out)
 
     def tensors(self) -> Iterator[Tensor]:
         """Yields all that is there, in a fixed order."""
         yield from (tensor for tensor in vars(self).values() if isinstance(tensor, Tensor))
         yield from self.noise.values()
         yield from self.targets
+        yield from () if self.held_out is None else self.held_out.tensors()
 
 
 class BatchSampler:
@@ -73,20 +76,28 @@ class BatchSampler:
         targets = [some_targets(task.train) for run in runs for task in run.tasks]
         self._specs = list(dict.fromkeys(map(target_spec, targets)))
         self._block: Block | None = None  # kept, since new memory costs as much as the draws
-        self._rows: dict[int, Tensor] = {}  # rows in the dataset, by the identity of a split
-        self._epochs: dict[tuple[int, int], Epochs] = {}  # by run and task
+        self._share = runs[0].settings.optimization.allocation_held_out
+        self._rows: dict[tuple[object, ...], Tensor] = {}  # rows in the dataset, by split and part
+        self._epochs: dict[tuple[str, int, int], Epochs] = {}  # by part, run and task
 
     def make(self, number: int) -> Block:
         """Returns block ``number`` of all runs; it is overwritten by the next one."""
         block = self._block = self._block or self._empty()
+        held_out = block.held_out
         # Run after run: drawn side by side they cost a step's own threads more than they save.
         # Samples that a task draws itself may have use for threads.
         with nullcontext() if self._dataset is None else one_thread():
             for r in range(len(self._runs)):
                 self._fill(block, r, number)
+                if held_out is not None:
+                    self._fill(held_out, r, number, HELD_OUT)
         return block
 
     def _empty(self) -> Block:
+        block = self._empty_part()
+        return replace(block, held_out=self._empty_part()) if self._share else block
+
+    def _empty_part(self) -> Block:
         shape = (ROUNDS_PER_BLOCK * self._n_tasks, len(self._runs))
         batch_shape = (*shape, self._batch_size)
         noise = {
@@ -102,58 +113,69 @@ class BatchSampler:
         targets = [torch.zeros(*batch_shape, *shape, dtype=dtype) for dtype, shape in self._specs]
         return replace(block, inputs=inputs, targets=tuple(targets))
 
-    def _fill(self, block: Block, r: int, number: int) -> None:
-        """Writes one run's part of a block."""
+    def _fill(self, block: Block, r: int, number: int, part: str = "") -> None:
+        """Writes one run's share of a block, or of its held-out part."""
         order = self._orders[r].block(number)
         block.tasks[:, r] = order
         for use, noise in block.noise.items():
-            noise[:, r] = uniform(noise[:, r], stream(self._runs[r].seed, use, number))
+            noise[:, r] = uniform(noise[:, r], stream(self._runs[r].seed, part + use, number))
         if self._labels is not None:
             self._fill_shared(block, r, number, self._labels.rows[r])
             return
         counts = order.bincount(minlength=self._n_tasks).tolist()
         for task, steps in enumerate(order.argsort(stable=True).split(counts)):
             if len(steps):
-                self._fill_task(block, r, task, number, steps)
+                self._fill_task(block, r, task, number, steps, part)
 
     def _fill_shared(self, block: Block, r: int, number: int, rows: Tensor) -> None:
         """Writes rows that all tasks of a step share."""
         assert self._dataset is not None and block.rows is not None and block.kinds is not None
         n = ROUNDS_PER_BLOCK * self._batch_size
-        epochs = self._epochs.setdefault((r, 0), Epochs(self._runs[r].seed, 0, len(rows)))
+        epochs = self._epochs.setdefault(("", r, 0), Epochs(self._runs[r].seed, 0, len(rows)))
         shared = rows[epochs.positions(number * n, n)].view(ROUNDS_PER_BLOCK, -1)
         block.rows[:, r] = shared.repeat_interleave(self._n_tasks, dim=0)
         kinds = [self._dataset.kind(task.train) for task in self._runs[r].tasks]
         block.kinds[:, r] = torch.tensor(kinds)[block.tasks[:, r]]
 
-    def _fill_task(self, block: Block, r: int, task: int, number: int, steps: Tensor) -> None:
+    def _fill_task(
+        self, block: Block, r: int, task: int, number: int, steps: Tensor, part: str
+    ) -> None:
         run = self._runs[r]
         shape = (len(steps), self._batch_size)
         if self._dataset is not None:
             assert block.rows is not None and block.kinds is not None
             first = self._orders[r].n_before(number)[task] * self._batch_size
-            found = self._task_rows(r, task, first, len(steps) * self._batch_size)
+            found = self._task_rows(part, r, task, first, len(steps) * self._batch_size)
             block.rows[steps, r] = found.view(shape)
             block.kinds[steps, r] = self._dataset.kind(run.tasks[task].train)
             return
         assert block.inputs is not None
-        generator = stream(run.seed, f"samples/{task}", number)
+        generator = stream(run.seed, f"{part}samples/{task}", number)
         x, y = drawn(run.tasks[task], len(steps) * self._batch_size, generator)
         block.inputs[steps, r] = x.view(*shape, *x.shape[1:])
         spec = target_spec(y)
         targets = block.targets[self._specs.index(spec)]
         targets[steps, r] = y.to(spec.dtype).view(*shape, *spec.shape)
 
-    def _task_rows(self, r: int, task: int, first: int, n: int) -> Tensor:
+    def _task_rows(self, part: str, r: int, task: int, first: int, n: int) -> Tensor:
         """Returns the rows of a task's next ``n`` examples, given how many came before."""
+        rows = self._rows_of(part, self._runs[r].tasks[task], self._runs[r].seed)
+        if (part, r, task) not in self._epochs:
+            self._epochs[part, r, task] = Epochs(self._runs[r].seed, task, len(rows), part)
+        return rows[self._epochs[part, r, task].positions(first, n)]
+
+    def _rows_of(self, part: str, task: Task, seed: int) -> Tensor:
+        """Returns the rows of a task's examples, of all or of a part of them."""
         assert self._dataset is not None
-        split: Split = self._runs[r].tasks[task].train
-        if id(split) not in self._rows:
-            self._rows[id(split)] = self._dataset.rows(split)
-        rows = self._rows[id(split)]
-        if (r, task) not in self._epochs:
-            self._epochs[r, task] = Epochs(self._runs[r].seed, task, len(rows))
-        return rows[self._epochs[r, task].positions(first, n)]
+        split: Split = task.train
+        key = (id(split), part, seed if self._share else None)
+        if key not in self._rows:
+            rows = self._dataset.rows(split)
+            if self._share:
+                is_held_out = held_out(task, self._share, seed)
+                rows = rows[is_held_out if part == HELD_OUT else ~is_held_out]
+            self._rows[key] = rows
+        return self._rows[key]
 
 
 class TaskOrder:
@@ -190,10 +212,10 @@ class TaskOrder:
 
 
 class Epochs:
-    """The order of a task's examples: shuffled epochs end to end."""
+    """The order of a task's examples, or of a part of them: shuffled epochs end to end."""
 
-    def __init__(self, seed: int, task: int, n_examples: int) -> None:
-        self._seed, self._task, self._n = seed, task, n_examples
+    def __init__(self, seed: int, task: int, n_examples: int, part: str = "") -> None:
+        self._seed, self._use, self._n = seed, f"{part}examples/{task}", n_examples
         self._known: tuple[int, Tensor] | None = None  # the last epoch that was asked for
 
     def positions(self, first: int, n: int) -> Tensor:
@@ -205,10 +227,30 @@ class Epochs:
 
     def _epoch(self, epoch: int) -> Tensor:
         if self._known is None or self._known[0] != epoch:
-            generator = stream(self._seed, f"examples/{self._task}", epoch)
+            generator = stream(self._seed, self._use, epoch)
             order = torch.randperm(self._n, generator=generator, dtype=torch.int32)
             self._known = (epoch, order)
         return self._known[1]
+
+
+def held_out(task: Task, share: float, seed: int) -> Tensor:
+    """Returns which of a task's examples allocations learn on, true or false, ``[N]``.
+
+    Tasks that share their inputs have the same ones, as far as they have the same examples: none
+    comes into the weights by another task's label.
+    """
+    split: Split = task.train
+    rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
+    chances = torch.rand(len(split.inputs), generator=stream(seed, "held out"))[rows]
+    levels = chances.unique()  # sorted; an example that is there twice is in one part
+    if len(levels) < 2:
+        raise ValueError(
+            f"Task {task.name!r} should have at least 2 different examples, one for each part, "
+            f"with `allocation_held_out`. Found {len(levels)}."
+        )
+    n = min(max(round(share * len(levels)), 1), len(levels) - 1)
+    is_held_out: Tensor = chances <= levels[n - 1]
+    return is_held_out
 
 
 def drawn(task: Task, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:

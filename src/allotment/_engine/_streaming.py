@@ -62,6 +62,12 @@ class StreamedBatches(Batches):
                 "`augmentation` should be left out where batches are fetched one by one, since "
                 f"{self._why}; a dataset augments by itself. Found it set."
             )
+        share = run.settings.optimization.allocation_held_out
+        if share:
+            raise ValueError(
+                "`allocation_held_out` should be 0 where batches are fetched one by one, since "
+                f"{self._why}. Found {share}."
+            )
 
     def make(self, number: int) -> Block:
         self._number = number

@@ -59,7 +59,8 @@ class Trainer:
         self._steps = step_taker(self.parameters, optimizations, n_batches, self._tasks_per_step)
         decay = chosen.optimization.ema_decay
         self._ema = EMA(self.parameters, decay, self._tasks_per_step) if decay else None
-        self._gradient_pass = GradientPass(runs, device)
+        groups = [group for group, _ in self.parameters.learnt()]
+        self._gradient_pass = GradientPass(runs, device, groups)
         self._updates = AllocationUpdates(self.parameters)
         kind = (
             StreamedBatches
@@ -209,12 +210,13 @@ class Trainer:
     def _step(self, block: Block, index: int | Tensor) -> Tensor:
         """Takes one step; returns losses without penalties, ``[R, tasks per step]``."""
         batch = self._batches.batch(block, index)
-        losses, gradients = self._gradients(self._learnt, batch)
+        losses, observed, gradients = self._gradients(self._learnt, batch)
         self._steps.step(gradients)
         self.parameters.clock += self._tasks_per_step
         if self._updates.any:
             rows = (self.parameters.n_runs, -1)
-            self._updates.take(batch.tasks.view(rows), losses.view(rows))
+            known = self._batches.are_known(batch)
+            self._updates.take(batch.tasks.view(rows), observed.view(rows), known)
         if self._ema is not None:
             self._ema.update()
         return losses.view(self.parameters.n_runs, -1)

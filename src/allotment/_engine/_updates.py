@@ -3,7 +3,6 @@
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import partial
 
 import torch
 from torch import Tensor
@@ -12,7 +11,7 @@ from torch.func import functional_call, vmap
 from ..allocation import Allocation
 from ..modules import TaskNetwork
 from ._compact import compact, fill
-from ._parameters import FlatParameters, Within
+from ._parameters import FlatParameters, Within, changes_by_batch
 
 
 class EMA:
@@ -85,7 +84,8 @@ class AllocationUpdates:
             with torch.no_grad(), warnings.catch_warnings():
                 warnings.simplefilter("error")  # torch's, where it would go run by run as well
                 none = torch.zeros(self._parameters.n_runs, device=self._parameters.device)
-                vmap(self._advanced)(self._parameters.state("network."), none.long(), none)
+                state = self._parameters.state("network.")
+                vmap(self._advanced)(state, none.long(), none, none.bool())
         except Exception:  # whatever a user's allocation raises
             return False
         finally:
@@ -93,38 +93,52 @@ class AllocationUpdates:
         return True
 
     @torch.no_grad()
-    def take(self, tasks: Tensor, losses: Tensor) -> None:
-        """Takes note of the batches of a step: their tasks and their losses, ``[R, K]`` each."""
-        for task, loss in zip(tasks.unbind(1), losses.unbind(1), strict=True):
+    def take(self, tasks: Tensor, losses: Tensor, are_known: Tensor | None = None) -> None:
+        """Takes note of the batches of a step: their tasks and their losses, ``[R, K]`` each.
+
+        ``are_known`` says which losses are those of some label; None: all are.
+        """
+        # Tasks lie on the CPU where batches are fetched one by one.
+        parts = [tasks.to(losses.device), losses, *([] if are_known is None else [are_known])]
+        for told in zip(*(part.unbind(1) for part in parts), strict=True):
             if self._is_vmapped:
-                after = vmap(self._advanced)(self._parameters.state("network."), task, loss)
+                after = vmap(self._advanced)(self._parameters.state("network."), *told)
             else:
-                each = zip(self._parameters.states("network."), task, loss, strict=True)
+                each = zip(self._parameters.states("network."), *told, strict=True)
                 runs = [self._advanced(*own) for own in each]
                 after = {name: torch.stack([own[name] for own in runs]) for name in runs[0]}
             for name, buffer in self._parameters.buffers.items():
                 buffer.copy_(after[name])
 
-    def _advanced(self, state: dict[str, Tensor], task: Tensor, loss: Tensor) -> dict[str, Tensor]:
-        """Returns one run's buffers after a batch."""
+    def _advanced(self, state: dict[str, Tensor], *told: Tensor) -> dict[str, Tensor]:
+        """Returns one run's buffers after a batch, given what `take` is given of it."""
         # It leaves in `state` what they became.
-        functional_call(self._within, state, (partial(_advance, task=task, loss=loss),))
+        functional_call(self._within, state, (lambda network: _advance(network, *told),))
         return {name: state[f"network.{name}"] for name in self._parameters.buffers}
 
 
 def _changing(network: TaskNetwork) -> list[Allocation]:
     """Returns the allocations that a batch changes by more than a count."""
     allocations = dict.fromkeys(layer.allocation for layer in network.modular_layers)
-    own = ("advance", "observe")
-    return [
-        each
-        for each in allocations
-        if any(getattr(type(each), name) is not getattr(Allocation, name) for name in own)
-    ]
+    return [each for each in allocations if changes_by_batch(each)]
 
 
-def _advance(network: TaskNetwork, *, task: Tensor, loss: Tensor) -> None:
+def _advance(
+    network: TaskNetwork, task: Tensor, loss: Tensor, is_known: Tensor | None = None
+) -> None:
     for allocation in _changing(network):
-        allocation.observe(task, loss)
-        if type(allocation).advance is not Allocation.advance:
-            allocation.advance()
+        if is_known is None:
+            allocation.observe(task, loss)
+        else:
+            _observe_where(is_known, allocation, task, loss)
+        allocation.advance()
+
+
+def _observe_where(is_known: Tensor, allocation: Allocation, task: Tensor, loss: Tensor) -> None:
+    """Has an allocation observe a loss; what it changes stays where the loss is known."""
+    before = {name: buffer.clone() for name, buffer in allocation.named_buffers()}
+    allocation.observe(task, loss)
+    for name, buffer in list(allocation.named_buffers()):
+        path, _, leaf = name.rpartition(".")
+        kept = torch.where(is_known, buffer, before[name])
+        setattr(allocation.get_submodule(path), leaf, kept)

@@ -17,6 +17,7 @@ from ._base import Allocation as Allocation
 from ._base import row as row
 from ._by_example import GumbelByExample as GumbelByExample
 from ._cgc import CGC as CGC
+from ._champion import ChampionChallenger as ChampionChallenger
 from ._conditional_masks import ScoreFunctionByExample as ScoreFunctionByExample
 from ._cross_stitch import CrossStitch as CrossStitch
 from ._dselect_k import DSelectK as DSelectK
@@ -31,6 +32,7 @@ from ._hard_concrete import hard_concrete_mean as hard_concrete_mean
 from ._hard_concrete import hard_concrete_open as hard_concrete_open
 from ._metadata import MetadataMatrix as MetadataMatrix
 from ._mmoe import MMoE as MMoE
+from ._pathnet import PathNet as PathNet
 from ._ple import PLE as PLE
 from ._routing import RoutingPolicy as RoutingPolicy
 from ._score_function import ScoreFunctionMatrix as ScoreFunctionMatrix

@@ -85,8 +85,10 @@ class Allocation(nn.Module, ABC):
     def observe(self, task: int | Tensor, loss: Tensor) -> None:
         """Takes note of a task's loss in a training batch, for methods that learn by reward.
 
-        `fit` and `train` call it after each step, before `advance`; in a loop of one's own it is
-        to be called. What changes here is a buffer, as in `advance`.
+        It is the loss as it is told: no weight of the task and no penalty is in it. `fit` and
+        `train` call it after each step, before `advance`, and leave out a batch without labels of
+        the task; in a loop of one's own it is to be called. What changes here is a buffer, as in
+        `advance`.
         """
 
     def advance(self) -> None:

@@ -63,6 +63,11 @@ class Optimization:
     Attributes:
         learning_rate: For weights.
         allocation_learning_rate: For all that allocations learn; None: as `learning_rate`.
+        allocation_held_out: Share of each task's training examples, fixed by the seed, on which
+            allocations learn, while all else learns on the others; 0: all learn on all. Each step
+            takes a batch of both, and follows the gradient of each at the same weights, the
+            first-order way of DARTS (Liu et al. 2019). Penalties and what allocations add to the
+            loss count on held-out batches, whose losses `Allocation.observe` gets.
         lr_schedule: "constant"; "cosine": both rates fall to 0 over the rounds; or a function from
             an optimizer to one of torch's schedulers that follow the step alone.
         weight_decay: Coupled L2, on all but biases and allocations.
@@ -75,6 +80,7 @@ class Optimization:
 
     learning_rate: float = 1e-3
     allocation_learning_rate: float | None = None
+    allocation_held_out: float = 0.0
     lr_schedule: str | ScheduleFactory = "constant"
     weight_decay: float = 0.0
     clip_norm: float | None = None
@@ -89,10 +95,10 @@ class Optimization:
         if self.clip_norm is not None:
             check_positive("clip_norm", self.clip_norm)
         check_at_least("weight_decay", self.weight_decay, 0.0)
-        if not 0.0 <= self.ema_decay < 1.0:
-            raise ValueError(
-                f"`ema_decay` should be in [0, 1). Found `ema_decay = {self.ema_decay}`."
-            )
+        for name in ("allocation_held_out", "ema_decay"):
+            value = getattr(self, name)
+            if not 0.0 <= value < 1.0:
+                raise ValueError(f"`{name}` should be in [0, 1). Found `{name} = {value}`.")
         if not callable(self.lr_schedule):
             check_choice("lr_schedule", self.lr_schedule, LR_SCHEDULES)
         if self.optimizer is not None and not callable(self.optimizer):

@@ -95,12 +95,27 @@ class TrainingSettings:
                 "`patience` should come with `evaluate_every` and `keep_best`. Found "
                 f"`evaluate_every = {self.evaluate_every}`, `keep_best = {self.keep_best}`."
             )
+        self._check_held_out()
         needs_joint = self.loss_balancing is not None and self.loss_balancing.needs_gradients
         if needs_joint and not self.is_joint:
             raise ValueError(
                 '`schedule` should be "joint" for a loss balancing that sees the gradients of '
                 f"all tasks. Found `schedule = {self.schedule!r}`."
             )
+
+    def _check_held_out(self) -> None:
+        balancing, share = self.loss_balancing, self.optimization.allocation_held_out
+        found = {
+            f"`accumulate = {self.execution.accumulate}`": self.execution.accumulate > 1,
+            f"`schedule = {self.schedule!r}`": self.schedule == "multi_label",
+            "a `loss_balancing` that does": balancing is not None and balancing.needs_gradients,
+        }
+        for what, is_there in found.items():
+            if share and is_there:
+                raise ValueError(
+                    "`allocation_held_out` should be 0 where a batch is computed in pieces, shared "
+                    f"by tasks, or gives gradients to be combined. Found {share} and {what}."
+                )
 
     @property
     def is_joint(self) -> bool:
