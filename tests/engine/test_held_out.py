@@ -12,7 +12,7 @@ from torch.testing import assert_close
 
 from allotment import plan
 from allotment._engine import Trainer
-from allotment._engine._plan import _Operations
+from allotment._engine._plan import Operations
 from allotment.allocation import Allocation, GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork, TaskNetwork
 from allotment.settings import Optimization, TrainingSettings, UncertaintyWeighting
@@ -243,7 +243,7 @@ def test_a_step_costs_about_two_passes() -> None:
     def n_operations(share: float) -> int:
         settings = SETTINGS.changed(allocation_held_out=share, trace=False)
         trainer = Trainer([of_classes(0, settings)], torch.device("cpu"))
-        with _Operations() as counter:  # type: ignore[no-untyped-call]
+        with Operations() as counter:  # type: ignore[no-untyped-call]
             trainer.steps(0, 2)
         return int(counter.total)
 

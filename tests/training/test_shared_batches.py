@@ -155,7 +155,7 @@ def test_what_tasks_share_is_computed_once() -> None:
         network.stem = nn.Sequential(nn.Linear(N_INPUTS, 400), nn.Linear(400, 5))
         run = Run(network, tasks_of(rows), 0, SETTINGS.changed(schedule=schedule))
         trainer = Trainer([run], torch.device("cpu"))
-        with Operations() as counter:
+        with Operations() as counter:  # type: ignore[no-untyped-call]
             trainer.steps(0, 2)
         return int(counter.total)
 

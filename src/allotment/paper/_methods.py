@@ -3,6 +3,7 @@
 from ..allocation import (
     PLE,
     SNR,
+    ChampionChallenger,
     CrossStitch,
     DSelectK,
     GumbelByExample,
@@ -10,6 +11,7 @@ from ..allocation import (
     HardConcreteMatrix,
     MMoE,
     NoSharing,
+    PathNet,
     RoutingPolicy,
     ScoreFunctionByExample,
     ScoreFunctionMatrix,
@@ -59,6 +61,23 @@ METHODS = (
     Method(name="hard_concrete", label="Hard concrete (L0)", allocation=using(HardConcreteMatrix)),
     Method(name="score_function", label="REINFORCE gates", allocation=using(ScoreFunctionMatrix)),
     Method(name="routing", label="Routing network", allocation=using(RoutingPolicy)),
+    Method(
+        name="gumbel_held_out",
+        label="Gumbel-Matrix on held-out batches",
+        allocation=using(GumbelMatrix),
+        training={"allocation_held_out": 0.2},
+    ),
+    Method(
+        name="pathnet",
+        label="PathNet",
+        allocation=using(PathNet, n_members=8, n_each=10, reduce="mean"),
+    ),
+    Method(
+        name="cmtr",
+        label="CMTR's routing",
+        allocation=using(ChampionChallenger, n_each=10),
+        training={"allocation_held_out": 0.2},
+    ),
     # Shares of components.
     Method(
         name="soft_ordering",
