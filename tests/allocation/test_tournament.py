@@ -9,15 +9,23 @@ from torch import Tensor, nn
 from torch.func import vmap
 from torch.testing import assert_close
 
-from allotment import extract, plan
+from allotment import extract
 from allotment._engine._sampler import held_out
 from allotment.allocation import ChampionChallenger, PathNet
 from allotment.allocation._tournament import Tournament, hashed
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import Split, Task
 from allotment.training import Run, fit, train
+from tests.allocation.ways import both_schedules
 from tests.engine.test_trainer import assert_trained_plainly
-from tests.training.toy import N_INPUTS, SETTINGS, a_run, n_different, outcomes_of
+from tests.training.toy import (
+    N_INPUTS,
+    SETTINGS,
+    a_run,
+    n_different,
+    outcomes_of,
+    planned_outcomes_of,
+)
 
 DECISIONS = ("contestants", "losses", "counts", "n_over", "fitness")
 N = 4  # components of a layer
@@ -49,15 +57,15 @@ def runs_of(make: Make, n_runs: int, **changes: Any) -> list[Run]:
 
 
 @mark.usefixtures("double")
-@mark.parametrize("schedule", ["alternating", "joint"])
+@both_schedules
 @mark.parametrize("make", KINDS)
 def test_runs_are_vmapped_and_traced_and_equal_plainly_written_loops(
     make: Make, schedule: str
 ) -> None:
     runs = runs_of(make, 2, schedule=schedule)
-    made = plan(runs)
+    made, outcomes = planned_outcomes_of(runs)
     assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
-    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+    for run, outcome in zip(runs, outcomes, strict=True):
         assert_trained_plainly(run, outcome.weights, atol=1e-9)
 
 

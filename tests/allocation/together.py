@@ -4,12 +4,11 @@ import torch
 from pytest import approx
 from torch import nn
 
-from allotment import plan
 from allotment.modules import ModularLayer
 from allotment.settings import TrainingSettings
 from tests.engine.test_own_allocations import Build
 from tests.engine.test_trainer import assert_trained_plainly
-from tests.training.toy import SETTINGS, a_run, outcomes_of
+from tests.training.toy import SETTINGS, a_run, outcomes_of, planned_outcomes_of
 
 # No penalties: what is charged for a share of exactly 0 has no plain form.
 PLAIN = SETTINGS.changed(rounds=8, allocation_learning_rate=0.05, weight_decay=0.3, clip_norm=0.5)
@@ -24,9 +23,9 @@ def assert_runs_train_together(
     """
     own = settings.changed(schedule=schedule)
     runs = [a_run(seed, own, build=build) for seed in range(2)]
-    made = plan(runs)
+    made, outcomes = planned_outcomes_of(runs)
     assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
-    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+    for run, outcome in zip(runs, outcomes, strict=True):
         assert_trained_plainly(run, outcome.weights, atol=1e-9)
     (alone,) = outcomes_of([a_run(0, own, build=build)])
     assert_trained_plainly(runs[0], alone.weights, atol=1e-9)

@@ -9,9 +9,15 @@ from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.testing import assert_close
 
-from allotment import plan
 from allotment.allocation import Allocation
-from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, outcomes_of
+from tests.training.toy import (
+    N_INPUTS,
+    SETTINGS,
+    a_network,
+    a_run,
+    outcomes_of,
+    planned_outcomes_of,
+)
 
 Make = Callable[[], Allocation]  # for two tasks, and components of N_INPUTS features
 
@@ -30,9 +36,9 @@ def trained_alone_and_together(make: Make, **changes: Any) -> list[dict[str, Ten
 
     alone = [a_run(0, settings.changed(trace=False), build=network)]
     together = [a_run(seed, settings, build=network) for seed in range(2)]
-    made = plan(together)
+    made, outcomes = planned_outcomes_of(together)
     assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
-    return [outcomes_of(runs)[0].weights for runs in (alone, together)]
+    return [outcomes_of(alone)[0].weights, outcomes[0].weights]
 
 
 def assert_runs_together_end_as_one_alone(make: Make, **changes: Any) -> dict[str, Tensor]:

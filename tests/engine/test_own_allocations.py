@@ -10,7 +10,7 @@ from pytest import approx, mark, param, raises
 from torch import nn
 from torch.testing import assert_close
 
-from allotment import extract, plan
+from allotment import extract
 from allotment._engine import FlatParameters
 from allotment.allocation import GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork
@@ -34,6 +34,7 @@ from tests.training.toy import (
     lines,
     n_different,
     outcomes_of,
+    planned_outcomes_of,
 )
 
 CPU = torch.device("cpu")
@@ -111,9 +112,9 @@ def test_runs_are_vmapped_and_traced_and_equal_plainly_written_loops(
     build: Build, schedule: str
 ) -> None:
     runs = runs_of(build, 3, schedule=schedule)
-    made = plan(runs)
+    made, outcomes = planned_outcomes_of(runs)
     assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
-    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+    for run, outcome in zip(runs, outcomes, strict=True):
         assert_trained_plainly(run, outcome.weights, atol=1e-9)
 
 
@@ -123,9 +124,10 @@ def test_runs_are_vmapped_and_traced_and_equal_plainly_written_loops(
 @mark.parametrize("build", WAYS)
 def test_a_run_alone_ends_as_it_does_with_others(build: Build, trace: bool) -> None:
     (alone,) = runs_of(build, 1, trace=trace)
-    assert plan([alone]).step.value == ("traced" if trace else "eager")
+    made, outcomes = planned_outcomes_of([alone])
+    assert made.step.value == ("traced" if trace else "eager")
     together = outcomes_of(runs_of(build, 2))[0]
-    for name, value in outcomes_of([alone])[0].weights.items():
+    for name, value in outcomes[0].weights.items():
         assert_close(together.weights[name], value, rtol=0, atol=1e-9, msg=f"{name}: {{}}".format)
 
 
