@@ -1,5 +1,6 @@
 """What every test shares: its seed, its device and precision, and the door to the slow ones."""
 
+import gc
 import os
 import random
 from collections.abc import Iterator
@@ -24,6 +25,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(skip)
+
+
+def pytest_collection_finish() -> None:
+    # What was imported stays, and is large: looking through it for garbage is in vain.
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True, scope="session")
