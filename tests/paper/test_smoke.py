@@ -11,8 +11,10 @@ from allotment.paper import EXPERIMENTS
 from allotment.records import read_run
 from tests.experiments.toy import make_small_data, toy
 
-# Networks that take long to build are built for one method; what others have is seen on others.
-SLOW = ("omniglot_tuned", "comparison_omniglot", "comparison_clusters")
+# Of these one method is enough every day: the others are seen on `comparison_two_pairs` and
+# `comparison_digits`, and gates on the network of Omniglot in `omniglot_tuned`.
+COMPARISONS = [f"comparison_{name}" for name in ("mnist", "census", "omniglot", "clusters")]
+SLOW = ["omniglot", "omniglot_tuned", *COMPARISONS]
 EVERY = [
     param(name, method.name, marks=[mark.slow] * (name in SLOW and place > 0))
     for name, experiment in EXPERIMENTS.items()
