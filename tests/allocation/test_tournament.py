@@ -17,7 +17,7 @@ from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import Split, Task
 from allotment.training import Run, fit, train
 from tests.allocation.ways import both_schedules
-from tests.engine.test_trainer import assert_trained_plainly
+from tests.engine.test_trainer import assert_trained_plainly, nightly
 from tests.training.toy import (
     N_INPUTS,
     SETTINGS,
@@ -78,7 +78,7 @@ def test_a_run_alone_ends_as_it_does_with_others(make: Make) -> None:
         assert_close(together.weights[name], value, rtol=0, atol=1e-9, msg=f"{name}: {{}}".format)
 
 
-@mark.parametrize("make", KINDS)
+@mark.parametrize("make", [KINDS[0], *nightly(KINDS[1:])])
 def test_going_on_from_a_state_ends_the_same_to_the_bit(make: Make) -> None:
     progress = next(train(runs_of(make, 2)))
     assert progress.state is not None

@@ -98,7 +98,7 @@ CASES = [
 
 @mark.usefixtures("double")
 @mark.parametrize("schedule", ["alternating", "joint"])
-@mark.parametrize("n_runs", [1, 2])
+@mark.parametrize("n_runs", [param(1, marks=mark.slow), 2])
 @mark.parametrize("make", CASES)
 def test_every_task_learns_by_its_own_loss_from_its_own_targets(
     make: Callable[[], tuple[list[Task], tuple[int, ...]]], n_runs: int, schedule: str

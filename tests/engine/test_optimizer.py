@@ -77,7 +77,7 @@ def of_classes(seed: int, **changes: Any) -> Run:
 
 
 @mark.usefixtures("double")
-@mark.parametrize(("make", "n_runs"), [(of_lines, 1), (of_classes, 3)])
+@mark.parametrize(("make", "n_runs"), [param(of_lines, 1, marks=mark.slow), (of_classes, 3)])
 @mark.parametrize("optimizer", OPTIMIZERS)
 def test_steps_are_those_of_a_plainly_written_loop(
     optimizer: Any, make: Callable[..., Run], n_runs: int
@@ -220,8 +220,15 @@ def test_views_are_stepped_in_place() -> None:
     assert_close(float(trainer.parameters.n_batches), 20.0)
 
 
-@mark.parametrize("schedule", ["constant", "cosine"])
-@mark.parametrize("own", [None, lambda groups: torch.optim.SGD(groups, momentum=0.9)])
+@mark.parametrize(
+    ("schedule", "own"),
+    [
+        ("cosine", None),
+        ("constant", momentum),
+        param("constant", None, marks=mark.slow),
+        param("cosine", momentum, marks=mark.slow),
+    ],
+)
 def test_runs_with_different_rates_end_as_they_would_alone(
     schedule: str, own: Callable[[Groups], torch.optim.Optimizer] | None
 ) -> None:

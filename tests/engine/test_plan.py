@@ -197,11 +197,14 @@ def test_in_which_form_a_pass_is_given_its_task(runs: list[Run], value: str, rea
 
 
 def test_a_small_program_has_one_thread_and_a_large_one_all(monkeypatch: MonkeyPatch) -> None:
-    assert plan([plain()]).threads.value == "one"
-    monkeypatch.setattr(_plan, "SMALL", operations([of_images()]))
-    assert plan([of_images()]).threads.value == "all"
-    monkeypatch.setattr(_plan, "SMALL", operations([of_images()]) + 1)
-    assert plan([of_images()]).threads.value == "one"
+    assert plan([plain(trace=False)]).threads.value == "one"
+    run = of_images()
+    large = replace(run, settings=run.settings.changed(trace=False))
+    counted = operations([large])
+    monkeypatch.setattr(_plan, "SMALL", counted)
+    assert plan([large]).threads.value == "all"
+    monkeypatch.setattr(_plan, "SMALL", counted + 1)
+    assert plan([large]).threads.value == "one"
 
 
 def test_annealing_begins_where_the_network_stands() -> None:

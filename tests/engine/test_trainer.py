@@ -1,7 +1,8 @@
 """The training step: equal to a plainly written loop, and what each of its parts does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import Any
 
 import torch
 from pytest import mark, param
@@ -165,6 +166,11 @@ RUNS = [
 ]
 
 
+def nightly(cases: Sequence[Any]) -> list[Any]:
+    """Returns cases that something like them is tested for every day."""
+    return [param(*case.values, id=case.id, marks=mark.slow) for case in cases]
+
+
 def assert_trained_plainly(run: Run, weights: dict[str, Tensor], *, atol: float) -> None:
     """Asserts that a plain loop, from the same start, leads to the same weights."""
     expected = plainly_trained(run)[0].state_dict()
@@ -176,7 +182,7 @@ def assert_trained_plainly(run: Run, weights: dict[str, Tensor], *, atol: float)
 
 
 @mark.usefixtures("double")
-@mark.parametrize("make", RUNS)
+@mark.parametrize("make", [*RUNS[:5], *nightly(RUNS[5:6]), *RUNS[6:]])
 def test_training_equals_a_plainly_written_loop(
     make: Callable[[], Run], device: torch.device
 ) -> None:
@@ -194,7 +200,7 @@ def test_runs_that_train_together_equal_plainly_written_loops(
         assert_trained_plainly(each, outcome.weights, atol=1e-9)
 
 
-@mark.parametrize("make", RUNS[:3])
+@mark.parametrize("make", [RUNS[0], *nightly(RUNS[1:3])])
 def test_single_precision_stays_near_the_plain_loop(make: Callable[[], Run]) -> None:
     assert_trained_plainly(make(), weights_of(make()), atol=1e-5)
 

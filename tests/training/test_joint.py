@@ -18,6 +18,7 @@ from allotment.training import Run
 from tests.engine.test_trainer import (
     RUNS,
     assert_trained_plainly,
+    nightly,
     of_classes,
     of_other_heads,
     of_pictures,
@@ -32,7 +33,7 @@ def jointly(run: Run, *, rounds: int | None = None) -> Run:
 
 
 @mark.usefixtures("double")
-@mark.parametrize("make", RUNS)
+@mark.parametrize("make", [RUNS[0], *nightly(RUNS[1:7]), RUNS[7]])
 def test_joint_training_equals_a_plainly_written_loop(
     make: Callable[[], Run], device: torch.device
 ) -> None:
