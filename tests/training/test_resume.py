@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 from numpy.testing import assert_allclose, assert_array_equal
-from pytest import MonkeyPatch, mark, param, raises
+from pytest import MonkeyPatch, fixture, mark, param, raises
 from torch import nn
 
 from allotment._schema import Evaluation, Outcome
@@ -258,11 +258,23 @@ def test_a_training_can_become_longer() -> None:
     assert_same_news(list(going_on(longer, states[-1])), [n for n in whole if n.round > 50])
 
 
+@fixture(scope="module")
+def early() -> TrainingState:
+    """A state after ten rounds of a run alone."""
+    torch.set_num_threads(1)
+    return state_of(next(going_on(unrecorded(made(of_lines, [0])))))
+
+
+def unrecorded(runs: Sequence[Run]) -> list[Run]:
+    """Returns runs whose steps are not recorded, where none is to be taken or only a few are."""
+    return [replace(run, settings=run.settings.changed(trace=False)) for run in runs]
+
+
 @mark.parametrize("done", [0, 15, 60, 55, -10])
-def test_a_state_has_to_lie_at_the_end_of_a_block(done: int) -> None:
-    state = replace(state_of(next(going_on(made(of_lines, [0])))), round=done)
+def test_a_state_has_to_lie_at_the_end_of_a_block(done: int, early: TrainingState) -> None:
+    state = replace(early, round=done)
     with raises(ValueError, match=rf"multiple of 10 rounds, at most 55\. Found `round = {done}`"):
-        next(going_on(made(of_lines, [0]), state))
+        next(going_on(unrecorded(made(of_lines, [0])), state))
 
 
 @mark.parametrize(
@@ -274,17 +286,17 @@ def test_a_state_has_to_lie_at_the_end_of_a_block(done: int) -> None:
     ],
     ids=["more runs", "another network", "other tasks"],
 )
-def test_a_state_of_other_runs_is_refused(others: Callable[[], list[Run]], found: str) -> None:
-    state = state_of(next(going_on(made(of_lines, [0]))))
+def test_a_state_of_other_runs_is_refused(
+    others: Callable[[], list[Run]], found: str, early: TrainingState
+) -> None:
     with raises(ValueError, match=rf"A state should be one of the same runs.*{found}"):
-        next(going_on(others(), state))
+        next(going_on(unrecorded(others()), early))
 
 
-def test_a_state_that_lacks_something_is_refused() -> None:
-    state = state_of(next(going_on(made(of_lines, [0]))))
-    del state.tensors["exp_avg/weights"]
+def test_a_state_that_lacks_something_is_refused(early: TrainingState) -> None:
+    left = {name: t for name, t in early.tensors.items() if name != "exp_avg/weights"}
     with raises(ValueError, match=r"with `exp_avg/weights` of shape \[1, \d+\]\. Found none"):
-        next(going_on(made(of_lines, [0]), state))
+        next(going_on(unrecorded(made(of_lines, [0])), replace(early, tensors=left)))
 
 
 @mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -3,7 +3,7 @@
 from typing import Any
 
 import torch
-from pytest import mark
+from pytest import mark, param
 from torch import nn
 
 from allotment._engine import FlatParameters
@@ -45,7 +45,7 @@ def runs_of(seeds: tuple[int, ...] = (0, 1, 2), **changed: Any) -> list[Run]:
         {"trace": False},
         {"schedule": "joint"},
         {"budget": 0.5, "entropy_weight": 0.1},
-        {"ema_decay": 0.9},
+        param({"ema_decay": 0.9}, marks=mark.slow),
     ],
     ids=lambda changed: next(iter(changed), "plain"),
 )
