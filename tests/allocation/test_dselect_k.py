@@ -248,3 +248,9 @@ def test_bad_options_are_named(
 ) -> None:
     with raises(error, match=message):
         DSelectK(2, 4, **changes)
+
+
+def test_one_component_leaves_nothing_to_select() -> None:
+    with raises(ValueError, match=r"`n_components` should be at least 2\. Found"):
+        DSelectK(2, 1, k=1)
+    assert DSelectK(2, 2, k=1).matrix().shape == (2, 2)

@@ -20,9 +20,11 @@ class GumbelByExample(Allocation):
     between them; the gates are drawn for each example, straight-through, at a fixed temperature;
     and the share of a batch for which each gate is open is held at a target.
 
-    Ours: an offset for each task, in place of the last bias; gates of a layer's components where
-    theirs decide about whole layers; one target for all gates; and by default the open components
-    of an example are averaged (``reduce="sum"`` adds them, as their residual layers do).
+    Ours: an offset for each task, in place of the last bias, which starts at ``p_init`` (theirs
+    start mostly open); no batch normalisation between the linear layers, since tasks share them;
+    gates of a layer's components where theirs decide about whole layers; the likely gates in
+    evaluation, where the authors' code draws them; and by default the open components of an
+    example are averaged (``reduce="sum"`` adds them, as their residual layers do).
 
     Examples decide, so no matrix of tasks says it all: `matrix` and `probabilities` are those of
     the task's offsets alone, what an example gets whose features say nothing.

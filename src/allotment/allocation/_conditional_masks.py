@@ -22,7 +22,9 @@ class ScoreFunctionByExample(Allocation):
     over the components for each example (L_e), and apart from example to example (L_v).
 
     Ours: an offset for each task, in place of a bias; a running mean of each task's loss as
-    baseline; open components are averaged; evaluation takes the likely masks. The reward is the
+    baseline; open components are averaged; evaluation takes the likely masks; L_b and L_e are
+    absolute distances, one weight for both (the authors' code squares them, weighs L_e by a
+    thousandth of L_b, and lets L_v reward variance over components too). The reward is the
     mean loss of the batch, where theirs is each example's own. The gradient is unbiased all the
     same, since the losses of other examples do not depend on a mask, but it is noisier, the more
     so the larger the batch. It reaches what made the layer's input too, as the exact one does.

@@ -55,6 +55,7 @@ class DSelectK(Allocation):
         n_features: int | None = None,
     ) -> None:
         super().__init__(n_tasks, n_components)
+        check_at_least("n_components", n_components, 2)  # one leaves nothing to select
         check_whole("k", k)
         check_at_least("k", k, 1)
         check_positive("gamma", gamma)
@@ -122,7 +123,7 @@ def binary_codes(n: int) -> Tensor:
             [0., 1.],
             [1., 0.]])
     """
-    n_digits = max((n - 1).bit_length(), 1)
+    n_digits = (n - 1).bit_length()
     places = torch.arange(n_digits - 1, -1, -1)
     digits = (torch.arange(n).unsqueeze(1) >> places) & 1
     return digits.to(torch.get_default_dtype())
