@@ -34,14 +34,17 @@ from .settings import Optimization as Optimization
 from .settings import Penalties as Penalties
 from .settings import TrainingSettings as TrainingSettings
 from .tasks import GeneratedDataset as GeneratedDataset
+from .tasks import MultiLabel as MultiLabel
 from .tasks import Split as Split
 from .tasks import Task as Task
 from .tasks import tasks_from_table as tasks_from_table
+from .training import EvaluationResult as EvaluationResult
 from .training import ExecutionPlan as ExecutionPlan
 from .training import FitResult as FitResult
 from .training import Outcome as Outcome
 from .training import Progress as Progress
 from .training import Run as Run
+from .training import evaluate as evaluate
 from .training import fit as fit
 from .training import plan as plan
 from .training import predict as predict

@@ -135,6 +135,8 @@ class Outcome:
         weights: The network's state dict, on the CPU.
         n_used: Parameters of the part of the network that each task uses in evaluation, ``[T]``;
             None where that was not recorded, or differs by example.
+        failed_cause: Why its loss was not finite, where the examples are to blame.
+        dead: By task, the modular layers that give zeros for it, since it uses nothing of them.
     """
 
     status: str
@@ -150,3 +152,5 @@ class Outcome:
     test: Evaluation | None
     weights: dict[str, Any] = field(repr=False)
     n_used: Floats | None = None
+    failed_cause: str = ""
+    dead: dict[str, list[int]] = field(default_factory=dict)  # not known in older records

@@ -1,8 +1,11 @@
 """Tasks that are drawn more often than others."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import torch
-from pytest import approx, mark, raises
+from pytest import approx, mark, raises, warns
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from allotment._engine._sampler import Epochs, TaskOrder
 from allotment.allocation import GumbelMatrix
@@ -66,7 +69,10 @@ def test_an_epoch_has_every_example_once() -> None:
 
 def test_a_task_that_is_drawn_seldom_has_losses_where_it_was_drawn() -> None:
     run = a_run(Task("a", arrays(9), sampling=1e-4), Task("b", arrays(9)), rounds=20)
-    result = fit(run.model, run.tasks, run.settings)
+    with warns(
+        UserWarning, match=r"^Task 'a' was in no batch of 20 rounds: it is drawn too seldom"
+    ):
+        result = fit(run.model, run.tasks, run.settings)
     assert np.isfinite(result.history[-1].losses[1])
     assert np.isnan(result.history[-1].losses[0])
     assert result.failed_step is None
@@ -75,6 +81,23 @@ def test_a_task_that_is_drawn_seldom_has_losses_where_it_was_drawn() -> None:
 def test_a_joint_step_takes_all_tasks() -> None:
     with raises(ValueError, match=r"Tasks should be drawn alike in joint steps.* \[0\.75, 0\.25\]"):
         a_run(Task("a", arrays(9), sampling=3.0), Task("b", arrays(9)), schedule="joint")
+
+
+def test_a_loader_has_as_many_examples_as_its_dataset() -> None:
+    sized = TensorDataset(*arrays(90))
+    tasks = Task("a", arrays(10)), Task("b", DataLoader(sized, batch_size=8))
+    assert a_run(*tasks, sampling_power=0.5).shares() == approx([0.25, 0.75])
+    endless = Task("b", DataLoader(Endless(), batch_size=8))
+    with raises(ValueError, match=r"where the number of a task's examples is not known.* task 'b'"):
+        a_run(tasks[0], endless, sampling_power=0.5)
+
+
+class Endless(IterableDataset[tuple[torch.Tensor, torch.Tensor]]):
+    """Examples without end."""
+
+    def __iter__(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        while True:
+            yield torch.randn(N_INPUTS), torch.randn(())
 
 
 def test_a_power_needs_numbers_of_examples() -> None:

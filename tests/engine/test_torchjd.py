@@ -3,9 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
+import pytest
 import torch
 from pytest import mark
 from torch.testing import assert_close
+
+pytest.importorskip("torchjd", reason="TorchJD is not installed here")
 from torchjd.aggregation import MGDA, Aggregator, AlignedMTL, PCGrad
 
 from examples.torchjd_gradients import Aggregated

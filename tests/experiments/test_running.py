@@ -90,7 +90,8 @@ def test_a_sweep_that_was_stopped_ends_as_one_that_never_was(
         run_sweep(sweep, listen, stop=stop)
     marked = unfinished_runs(sweep.out)
     assert marked
-    assert all("tired" in (f / "interrupted.json").read_text() for f in marked)
+    notes = [json.loads((f / "interrupted.json").read_text()) for f in marked]
+    assert all(note["reason"] == "tired" and note["rounds"] >= 10 for note in notes)
     said: list[str] = []
     gone_on = run_sweep(replace(sweep, resume=True), quiet, say=said.append)
     assert [f.relative_to(sweep.out) for f in gone_on] == [

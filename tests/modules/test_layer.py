@@ -202,8 +202,9 @@ def test_a_shared_parameter_gets_the_sum_of_its_components_gradients() -> None:
 
 @mark.parametrize("n_same", [1, 2], ids=["alone", "beside a component of its architecture"])
 def test_a_stacked_layer_shares_what_the_layer_shares(n_same: int) -> None:
-    shared = nn.Linear(4, 2)
-    components = [shared, shared, *(nn.Linear(4, 2) for _ in range(n_same - 1))]
+    shared, again = nn.Linear(4, 2), nn.Linear(4, 2)
+    again.weight, again.bias = shared.weight, shared.bias
+    components = [shared, again, *(nn.Linear(4, 2) for _ in range(n_same - 1))]
     layer = ModularLayer(components, SharedBottom(1, n_same + 1))
     n_numbers = sum(parameter.numel() for parameter in layer.parameters())
     assert sum(parameter.numel() for parameter in stacked(layer).parameters()) == n_numbers
@@ -275,6 +276,25 @@ def test_components_are_modules_and_gates_an_allocation(
 ) -> None:
     with expectation:
         ModularLayer(components, allocation)
+
+
+def test_components_are_different_modules() -> None:
+    same = nn.Linear(4, 2)
+    message = r"`components` should be different .* one module \(Linear\) as components 0 and 2\.$"
+    with raises(ValueError, match=message):
+        ModularLayer([same, nn.Linear(4, 2), same], SharedBottom(1, 3))
+    with raises(ValueError, match=r"\(Identity\) as components 0 and 1\.$"):
+        ModularLayer([nn.Identity()] * 3, SharedBottom(1, 3))
+
+
+@mark.parametrize(
+    ("x", "found"),
+    [({"x": torch.ones(3, 4)}, "a dict"), ((torch.ones(3, 4), {}), "a tuple of Tensor, dict")],
+)
+def test_components_that_take_a_tensor_are_given_one(x: Any, found: str) -> None:
+    layer = ModularLayer([nn.Linear(4, 2), nn.Linear(4, 2)], SharedBottom(1, 2))
+    with raises(ValueError, match=rf"what it takes, a tensor for Linear\. Found {found}\."):
+        layer(x, task=0)
 
 
 def test_components_without_names_are_told_apart() -> None:

@@ -75,7 +75,8 @@ def test_a_modular_layer_is_a_body() -> None:
 
 
 def test_layers_are_found_at_any_depth_in_the_order_of_registration() -> None:
-    first, second = a_layer(), ModularLayer([nn.Linear(4, 4)] * 3, GumbelMatrix(2, 3))
+    components = [nn.Linear(4, 4) for _ in range(3)]
+    first, second = a_layer(), ModularLayer(components, GumbelMatrix(2, 3))
     body = nn.Sequential(nn.Sequential(nn.ReLU(), first), nn.ModuleDict({"deep": second}))
     network = MultiTaskModel(body)
     assert network.modular_layers == [first, second]

@@ -130,6 +130,13 @@ def test_an_interrupted_run_says_so_and_is_not_counted(tmp_path: Path) -> None:
     assert unfinished_runs(tmp_path) == [tmp_path / "run"]
 
 
+def test_rounds_inside_a_logging_interval_are_told(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "run", a_header())
+    writer.n_done = 30  # before the first entry
+    writer.interrupt("stopped by hand")
+    assert '"rounds": 30' in (tmp_path / "run" / "interrupted.json").read_text()
+
+
 def test_a_closed_run_cannot_be_interrupted(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path / "run", a_header())
     writer.close(an_outcome())

@@ -86,6 +86,17 @@ def test_clusters_take_the_place_of_equal_rows() -> None:
     assert sorted(int(line[2]) for line in table.rows) == [10, 10, 20]
 
 
+def test_tasks_that_use_nothing_are_not_called_alike() -> None:
+    run = many_tasks(0)
+    matrix = run.outcome.matrix.copy()
+    matrix[:2] = 0
+    (row,) = section([run], replace(SPEC, experiment="clusters", rows=())).rows
+    shut = replace(run, outcome=replace(run.outcome, matrix=matrix))
+    said = "tasks that use nothing stand together, which does not make them alike"
+    assert said in group_table(row, shut).caption
+    assert said not in group_table(row, run).caption
+
+
 @mark.slow
 def test_every_page_and_figure_can_be_made(tmp_path: Path, found: list[RunRecord]) -> None:
     every = [*found, *(many_tasks(seed) for seed in range(2))]

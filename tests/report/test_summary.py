@@ -1,8 +1,19 @@
+from dataclasses import replace
+
 import pytest
 
 from allotment.report import summary_text
 from tests.records.made_up import accuracy_run, failed_run
 from tests.report.expected import MNIST, TWO_PAIRS, runs
+
+
+def test_tasks_that_use_nothing_are_told_of() -> None:
+    fine, shut = runs("gumbel", [0.3, 0.31])
+    dead = replace(shut, outcome=replace(shut.outcome, dead={"b": [0], "d": [0]}))
+    said = summary_text([fine, dead], TWO_PAIRS)
+    assert sum("in 1 of 2 runs a task uses no component of some modular" in s for s in said) == 1
+    assert any("gives zeros for it (b, d)" in sentence for sentence in said)
+    assert not any("no component" in sentence for sentence in summary_text([fine], TWO_PAIRS))
 
 
 def test_nothing_was_run() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 from numpy.testing import assert_allclose
 from pytest import approx, mark, raises
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
@@ -80,6 +80,40 @@ def test_estimators_go_into_pipelines_and_searches() -> None:
     pipeline = make_pipeline(StandardScaler(), AllotmentRegressor(**SMALL))
     search = GridSearchCV(pipeline, {"allotmentregressor__n_components": [1, 2]}, cv=2)
     assert search.fit(X, NUMBERS).best_score_ <= 1.0
+
+
+@mark.parametrize("columns", [[0, 1], 1], ids=["several targets", "one target"])
+def test_labels_that_are_not_known_go_into_searches_as_whole_numbers(columns: Any) -> None:
+    some = LABELS.astype(int)
+    some[::3] = -100
+    grid = {"n_components": [1, 2]}
+    estimator = AllotmentClassifier(width=8, n_layers=1, rounds=100)
+    search = GridSearchCV(estimator, grid, cv=2, error_score="raise").fit(X, some[:, columns])
+    assert search.best_score_ > 0.7  # of known labels: of all, a third would be wrong
+    assert -100 not in np.concatenate(list(np.atleast_2d(search.best_estimator_.predict(X))))
+
+
+def test_labels_that_are_nan_go_into_searches_by_rows() -> None:
+    some = LABELS.copy()
+    some[::3, 0] = np.nan
+    grid = {"n_components": [1, 2]}
+    search = GridSearchCV(AllotmentClassifier(**SMALL), grid, cv=KFold(2), error_score="raise")
+    assert 0 < search.fit(X, some).best_score_ <= 1
+
+
+def test_numbers_that_are_nan_go_into_searches() -> None:
+    some = NUMBERS.copy()
+    some[::3, 0] = np.nan
+    search = GridSearchCV(AllotmentRegressor(**SMALL), {"n_components": [1, 2]}, cv=2)
+    assert np.isfinite(search.fit(X, some).best_score_)
+
+
+def test_missing_values_of_pandas_are_not_known() -> None:
+    some = pd.DataFrame(LABELS, columns=["a", "b"]).astype("Int64")
+    some.loc[::3, "a"] = pd.NA
+    estimator = AllotmentClassifier(rounds=200).fit(X, some)
+    assert [list(own) for own in estimator.classes_] == [[0, 1], [0, 1, 2]]
+    assert estimator.score(X, some) > 0.9
 
 
 def test_the_best_weights_are_chosen_on_validation() -> None:

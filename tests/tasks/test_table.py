@@ -337,6 +337,9 @@ def refused(message: str) -> AbstractContextManager[object]:
             id="no such target",
         ),
         param(
+            {"targets": []}, refused(r"`targets` should be names .* Found none\."), id="no target"
+        ),
+        param(
             {"targets": {"a": [None] * N}},
             refused(r"Target 'a' should have a known value in training\. Found none in \d+ rows"),
             id="nothing known",

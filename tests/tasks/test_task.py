@@ -5,6 +5,7 @@ from contextlib import nullcontext as does_not_raise
 from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
 from pytest import mark, param, raises
 from torch import Tensor, nn
@@ -206,6 +207,20 @@ def test_examples_in_no_known_form_are_refused(train: Any, found: str) -> None:
         Task("a", train)
 
 
+@mark.parametrize(
+    ("example", "message"),
+    [
+        (({"x": X}, 1.0), r"`inputs` should be arrays or numbers\. Found a dict\. Dicts of arrays"),
+        ((({"x": X}, X), 1.0), r"`inputs` should .* Found a tuple of dict, Tensor\."),
+        ((X, {"y": Y}), r"`targets` should be arrays or numbers\. Found a dict\."),
+        ((X, "yes"), r"`targets` should be arrays or numbers\. Found a str\."),
+    ],
+)
+def test_a_list_of_examples_holds_arrays_and_numbers(example: Any, message: str) -> None:
+    with raises(ValueError, match=rf"^Task 'a', train: In a list of examples, {message}"):
+        Task("a", [example] * 3)
+
+
 def test_examples_of_a_dataset_have_one_shape() -> None:
     with raises(
         ValueError, match=r"^Task 'a', test: `inputs` should have one shape\. Found \[1\] "
@@ -236,6 +251,29 @@ def test_generated_samples_are_for_training(part: str) -> None:
 def test_weight_range(weight: float, expectation: AbstractContextManager[object]) -> None:
     with expectation:
         Task("a", (X, Y), weight=weight)
+
+
+@mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weight": "3"}, r"`weight` should be a number\. Found `weight = '3'`\."),
+        ({"weight": None}, r"`weight` should be a number\. Found `weight = None`\."),
+        ({"sampling": "3"}, r"`sampling` should be a number\. Found `sampling = '3'`\."),
+        ({"n_outputs": "3"}, r"`n_outputs` should be a whole number\. Found `n_outputs = '3'`\."),
+        ({"metrics": [len]}, r"Task 'a': `metrics` should be a dict .* Found a list of builtin_"),
+        ({"metrics": None}, r"Task 'a': `metrics` should be a dict .* Found None\."),
+        ({"metrics": {"auc": 3}}, r"Task 'a': `metrics` should be functions .* an int for 'auc'"),
+    ],
+)
+def test_options_are_of_their_kinds(options: Any, message: str) -> None:
+    with raises(TypeError, match=message):
+        Task("a", (torch.randn(4, 2), torch.randn(4)), **options)
+
+
+def test_numbers_of_numpy_are_numbers() -> None:
+    examples = (torch.randn(4, 2), torch.randn(4))
+    task = Task("a", examples, weight=np.float32(2), n_outputs=np.int64(1))  # type: ignore[arg-type]
+    assert (task.weight, task.n_outputs) == (2, 1)
 
 
 def test_the_weight_of_a_task_is_no_part_of_its_loss() -> None:

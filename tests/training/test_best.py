@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import torch
 from numpy.testing import assert_allclose
-from pytest import mark
+from pytest import mark, warns
 from torch import nn
 
 from allotment.allocation import GumbelMatrix, SharedBottom
@@ -148,9 +148,18 @@ def test_a_score_that_is_never_a_number_chooses_nothing(n_runs: int) -> None:
         replace(a_classifier(seed), tasks=tasks, settings=RESTLESS.changed(keep_best="q"))
         for seed in range(n_runs)
     ]
-    found = progress_of(by_nan)[-1].outcomes
+    with warns(UserWarning, match=r"a number at some check\. Found NaN at all of them for q: the"):
+        found = progress_of(by_nan)[-1].outcomes
     last = progress_of([a_classifier(seed, keep_best=False) for seed in range(n_runs)])[-1].outcomes
     assert found is not None and last is not None
     for own, other in zip(found, last, strict=True):
         assert own.best_round is None
         assert n_different(own.weights, other.weights) == 0
+
+
+def test_patience_with_a_score_that_is_never_a_number_is_told() -> None:
+    tasks = [replace(task, metrics={"q": lambda y, t: float("nan")}) for task in classes(3, 4)]
+    settings = RESTLESS.changed(keep_best="q", patience=2)
+    with warns(UserWarning, match=r"last weights are kept, and `patience` ended the training\."):
+        told = progress_of([replace(a_classifier(0), tasks=tasks, settings=settings)])
+    assert told[-1].round == 20

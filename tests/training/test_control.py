@@ -67,32 +67,6 @@ def test_metrics_of_several_runs_are_their_own() -> None:
         )
 
 
-class Accumulating:
-    """A metric with the interface of torchmetrics."""
-
-    def __init__(self) -> None:
-        self.reset()
-
-    def reset(self) -> None:
-        self.right = self.n = 0
-
-    def update(self, outputs: Tensor, targets: Tensor) -> None:
-        self.right += int((outputs.argmax(1) == targets).sum())
-        self.n += len(targets)
-
-    def compute(self) -> Tensor:
-        return torch.tensor(self.right / self.n)
-
-    def __call__(self, outputs: Tensor, targets: Tensor) -> Tensor:
-        raise AssertionError("a metric of torchmetrics is updated, and computed at the end")
-
-
-def test_a_metric_may_accumulate() -> None:
-    result = fit(a_classifier(), measured(right=Accumulating()), SETTINGS)
-    assert result.test is not None and result.test.accuracies is not None
-    np.testing.assert_allclose(result.test.metrics["right"], result.test.accuracies, rtol=1e-6)
-
-
 def test_a_metric_that_fails_is_named() -> None:
     with raises(ZeroDivisionError) as caught:
         fit(a_classifier(), measured(broken=lambda outputs, targets: 1 / 0), SETTINGS)

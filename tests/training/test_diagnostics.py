@@ -107,3 +107,11 @@ def test_an_error_that_two_examples_do_not_meet_stays_as_it_is() -> None:
     network.stem = Picky()
     with raises(ZeroDivisionError, match="more than two"):
         fit(network, lines(2), SETTINGS)
+
+
+def test_batches_of_another_form_are_told_of_in_the_middle_of_training() -> None:
+    x, y = torch.randn(8, N_INPUTS), torch.randn(8)
+    network = a_network(SharedBottom(1, 2), {"a": nn.Linear(4, 1)})
+    task = Task("a", lambda: iter([(x, y), ({"x": x}, y)]))
+    with raises(ValueError, match=r"a tensor for Linear\. Found a dict\. .* have one form\."):
+        fit(network, [task], SETTINGS)

@@ -8,16 +8,17 @@ from numpy.testing import assert_allclose
 from pytest import mark, warns
 from torch import nn
 
-from allotment.allocation import GumbelMatrix
+from allotment.allocation import FixedMatrix, GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork, task_embeddings
 from allotment.tasks import Task
-from allotment.training import Progress, fit, predict
+from allotment.training import Progress, Run, fit, predict, train
 from tests.training.toy import (
     N_INPUTS,
     SETTINGS,
     a_network,
     a_run,
     classes,
+    lines,
     n_different,
     weights_of,
 )
@@ -127,3 +128,13 @@ def test_images_of_bytes_are_predicted_as_they_were_trained_on() -> None:
     network = a_classifier().eval()
     x = torch.randint(0, 255, (5, N_INPUTS), dtype=torch.uint8)
     assert torch.equal(predict(network, x, 0), predict(network, x.float(), 0))
+
+
+def test_a_task_that_uses_nothing_is_told_of_in_every_outcome() -> None:
+    rows = [[[True, False], [True, True]], [[False, False], [True, True]]]
+    built = [a_network(FixedMatrix(own, reduce="sum")) for own in rows]
+    *_, last = train([Run(network, lines(), 0, SETTINGS) for network in built])
+    assert last.outcomes is not None
+    assert [outcome.dead for outcome in last.outcomes] == [{}, {"line 0": [0]}]
+    with warns(UserWarning, match=r"Task 'line 0' uses no component of modular layer 0"):
+        assert fit(built[1], lines(), SETTINGS).dead() == {"line 0": [0]}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import torch
 import torch.nn.functional as F
-from pytest import mark, raises
+from pytest import mark, raises, warns
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -117,7 +117,8 @@ def test_an_epoch_has_every_example_with_a_label_once() -> None:
 def test_a_task_without_a_label_in_a_batch_has_no_loss() -> None:
     first, second = labelled()
     seldom = replace(second, train=replace(second.train, rows=torch.tensor([0])))
-    result = fit(a_network(), [first, seldom], SETTINGS.changed(rounds=10, batch_size=1))
+    with warns(UserWarning, match="'size' was in no batch of 10 rounds"):
+        result = fit(a_network(), [first, seldom], SETTINGS.changed(rounds=10, batch_size=1))
     losses = np.stack([entry.losses for entry in result.history])
     assert np.isfinite(losses[:, 0]).all()
     assert not (losses[:, 1] == 0).any()

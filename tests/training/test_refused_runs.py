@@ -1,6 +1,7 @@
 """Runs and tasks that cannot go through one trainer."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from pytest import mark, param, raises
@@ -12,9 +13,8 @@ from allotment.training import Run, plan
 from tests.training.toy import N_INPUTS, SETTINGS, Line, a_network, a_run, outcomes_of, progress_of
 
 
-def of_temperature(seed: int, start: float) -> Run:
-    allocation = GumbelMatrix(2, 3, temperature=Annealing(start=start))
-    return a_run(seed, build=lambda: a_network(allocation))
+def of_gates(seed: int, **options: Any) -> Run:
+    return a_run(seed, build=lambda: a_network(GumbelMatrix(2, 3, **options)))
 
 
 ALIKE = r"equal settings, but for learning rates, `budget` and `budget_weight`\. Found `rounds` 10"
@@ -32,18 +32,26 @@ ALIKE = r"equal settings, but for learning rates, `budget` and `budget_weight`\.
         param(lambda: [a_run(0), a_run(1, SETTINGS.changed(rounds=20))], ALIKE, id="rounds"),
         param(
             lambda: [a_run(0), a_run(1, build=lambda: a_network(GumbelMatrix(2, 4)))],
-            r"fixed allocations alone\. Found that `names` of `layers.0` is",
+            r"temperatures and fixed allocations\. Found that `names` of .* once for each kind\.",
             id="numbers of components",
         ),
         param(
             lambda: [a_run(0), a_run(1, build=lambda: a_network(SharedBottom(2, 3)))],
-            r"alone\. Found that `layers\.0\.allocation` is GumbelMatrix in one and SharedBottom",
+            r"Found that `layers\.0\.allocation` is GumbelMatrix in one and SharedBottom",
             id="learnt and fixed gates",
         ),
         param(
-            lambda: [of_temperature(0, 50.0), of_temperature(1, 5.0)],
-            r"fixed allocations alone\. Found that `temperature` of `layers.0.allocation`",
-            id="temperatures",
+            lambda: [of_gates(0), of_gates(1, temperature=lambda step: 1 / (step + 1.0))],
+            r"temperatures and fixed allocations\. Found that `temperature` of `layers.0.alloc",
+            id="ways of annealing",
+        ),
+        param(
+            lambda: [
+                of_gates(0, evaluation="sampled"),
+                of_gates(1, temperature=Annealing(start=5.0)),
+            ],
+            r"temperatures and fixed allocations\. Found that `evaluation` of `layers.0.alloc",
+            id="evaluations",
         ),
     ],
 )

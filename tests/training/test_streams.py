@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from pytest import mark, param, raises, warns
 from torch import Tensor, nn
 from torch.testing import assert_close
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
+from torchdata import stateful_dataloader
 
 from allotment.allocation import GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork
@@ -45,25 +47,6 @@ class Endless(IterableDataset[tuple[Tensor, Tensor]]):
 
     def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
         return iter([self.rows[position] for position in range(len(self.rows))])
-
-
-class Stateful:
-    """A loader that can tell where it stands, as torchdata's does."""
-
-    def __init__(self, batches: Batches) -> None:
-        self.batches, self.place = batches, 0
-
-    def __iter__(self) -> Iterator[tuple[Tensor, Tensor]]:
-        while self.place < len(self.batches):
-            self.place += 1
-            yield self.batches[self.place - 1]
-        self.place = 0
-
-    def state_dict(self) -> dict[str, int]:
-        return {"place": self.place}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        self.place = state["place"]
 
 
 def a_classifier() -> MultiTaskNetwork:
@@ -203,13 +186,21 @@ def resumed(tasks: Callable[[], list[Task]], settings: TrainingSettings) -> tupl
     return whole.outcomes[0].weights, rest.outcomes[0].weights
 
 
+def stateful(task: Task, **options: Any) -> Any:
+    """Returns a loader of torchdata's, which can tell where it stands."""
+    return stateful_dataloader.StatefulDataLoader(Rows(task), batch_size=8, **options)
+
+
 @mark.parametrize(
     "kind",
     [
         param(Rows, id="dataset"),
-        param(lambda task: Stateful(batches_of(task)), id="a loader that tells its state"),
+        param(partial(stateful, shuffle=False), id="a loader that tells its state"),
+        param(partial(stateful, shuffle=True), id="one that shuffles"),
+        param(partial(stateful, shuffle=True, num_workers=1), id="one with a worker"),
     ],
 )
+@mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata's own
 def test_a_resumed_training_is_exact(kind: Callable[[Task], Any]) -> None:
     def tasks() -> list[Task]:
         return [Task(task.name, kind(task)) for task in classes(3, 4, n=44)]

@@ -12,6 +12,7 @@ streams or one by one; a step eager, traced, or captured as a CUDA graph.
 from ._compact import compact as compact
 from ._compact import fill as fill
 from ._dataset import why_fetched as why_fetched
+from ._losses import check_labels as check_labels
 from ._parameters import FlatParameters as FlatParameters
 from ._plan import ExecutionPlan as ExecutionPlan
 from ._plan import Operations as Operations

@@ -26,9 +26,12 @@ class Batches(ABC):
 
     Attributes:
         shares_inputs: Whether the tasks of a step have the same inputs.
+        why_apart: Why runs cannot be one tensor program, nor a step be recorded; empty where they
+            may be.
     """
 
     shares_inputs: bool = False
+    why_apart: str = ""
 
     @abstractmethod
     def make(self, number: int) -> Block:
@@ -51,6 +54,10 @@ class Batches(ABC):
     def tasks(self, block: Block, n_batches: int) -> Tensor:
         """Returns the tasks of the first batches, ``[S, R]``; -1 for a batch without a label."""
         return block.tasks[:n_batches].clone()
+
+    def blame(self, run: int) -> str:
+        """Returns what was wrong with examples that a run was given, in words; or nothing."""
+        return ""
 
     def state(self) -> dict[str, Tensor]:
         """Returns where the batches stand, beyond the number of their block."""

@@ -17,6 +17,7 @@ from ._losses import Losses
 from ._parameters import FlatParameters, Within
 from ._penalties import Budgets, PenaltySchedule
 from ._precision import rounded, widened
+from ._recording import compiled_pass
 from ._run import Run
 
 if TYPE_CHECKING:
@@ -31,10 +32,16 @@ class LossModule(nn.Module):
     """A network and its loss as one module: its state has a prefix, and a pass ends in a number."""
 
     def __init__(
-        self, network: "TaskNetwork", losses: "Losses | StreamedLosses", mixed_precision: str
+        self,
+        network: "TaskNetwork",
+        losses: "Losses | StreamedLosses",
+        mixed_precision: str,
+        *,
+        is_compiled: bool,
     ) -> None:
         super().__init__()
         self.network = network
+        self._compute = compiled_pass(network) if is_compiled else network.compute
         self._losses = losses
         self._mixed_precision = mixed_precision
         allocations = (layer.allocation for layer in network.modular_layers)
@@ -48,7 +55,7 @@ class LossModule(nn.Module):
     ) -> tuple[Tensor, ...]:
         """Returns the loss, and what allocations add to it."""
         running = Pass(task, noise)
-        outputs = self.network.compute(rounded(x, self._mixed_precision), running)
+        outputs = self._compute(rounded(x, self._mixed_precision), running)
         loss = self._losses(widened(outputs), y, task, run)
         if not self._has_auxiliary:
             return (loss,)
@@ -62,7 +69,8 @@ class Forward:
     ``shares_inputs`` says whether the tasks of a joint step have the same inputs; then what comes
     before the first gates is computed once for all of them. ``shares_streams`` says whether a
     penalty may have a stream beside the loss: where runs have the streams, they need them for
-    their branches.
+    their branches. ``why_apart`` says why runs cannot be one tensor program, if so.
+    ``is_compiled`` says whether torch fuses the operations of a network's pass.
     """
 
     def __init__(
@@ -75,16 +83,21 @@ class Forward:
         is_joint: bool,
         shares_inputs: bool,
         shares_streams: bool,
+        why_apart: str = "",
+        is_compiled: bool = False,
     ) -> None:
         self.parameters = parameters
         self.losses = losses
         self.penalties = penalties
         self._is_global = budget_scope == "global"
         self._shares_streams = shares_streams
-        self._module = LossModule(parameters.network, losses, parameters.mixed_precision)
+        self._module = LossModule(
+            parameters.network, losses, parameters.mixed_precision, is_compiled=is_compiled
+        )
         self._within = Within(parameters.network)
         self.is_joint = is_joint
         self.shares_inputs = shares_inputs
+        self.why_apart = why_apart
         # From a run's state, its task (of a joint step, all tasks) and batch to loss and charges.
         self.of_run = self._all_tasks if is_joint else self._one_task
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.func import vmap
 
 from ..modules import HeadTable
-from ..tasks import Loss, TargetSpec, Task, some_targets, target_spec
+from ..tasks import UNKNOWN, Loss, TargetSpec, Task, some_targets, target_spec
 
 if TYPE_CHECKING:
     from ..modules import TaskNetwork
@@ -147,3 +147,17 @@ def _loss_spec(task: Task, index: int, target: TargetSpec, network: "TaskNetwork
     if isinstance(heads, HeadTable) and heads.is_padded and not ignores_padding:
         return LossSpec(loss, target, heads.widths[index])
     return LossSpec(loss, target, None)
+
+
+def check_labels(name: str, split: str, outputs: Tensor, targets: object) -> None:
+    """Raises where labels have no output; to be called when a loss has failed."""
+    if not isinstance(targets, Tensor) or targets.is_floating_point() or outputs.ndim < 2:
+        return
+    width, known = outputs.shape[1], targets[targets != UNKNOWN]
+    beyond = known[(known < 0) | (known >= width)]
+    if len(beyond):
+        raise ValueError(
+            f"Task {name!r} should have labels from 0 to {width - 1}, since the network has "
+            f"{width} output{'s' * (width > 1)} for it. "
+            f"Found the label {int(beyond[0])} in `{split}`."
+        )

@@ -38,6 +38,7 @@ class FlatParameters:
         mixed_precision: str = "off",
     ) -> None:
         stacked = [stack(network) for network in networks]
+        _let_allocations_differ(stacked)
         _check_alike(stacked)
         self.n_runs = len(networks)
         self.device = device
@@ -225,13 +226,23 @@ class Within(nn.Module):
         return call(self.network)
 
 
+def _let_allocations_differ(networks: "Sequence[TaskNetwork]") -> None:
+    """Lets allocations have numbers of each run, such as temperatures, where these differ."""
+    for layers in zip(*(network.modular_layers for network in networks), strict=False):
+        allocations = [layer.allocation for layer in layers]
+        if any(difference(allocations[0], other) for other in allocations[1:]):
+            for allocation in allocations:
+                allocation.let_runs_differ()
+
+
 def _check_alike(networks: "Sequence[TaskNetwork]") -> None:
     for other in networks[1:]:
         found = difference(networks[0], other)
         if found:
             raise ValueError(
-                "Networks that train together should differ in the values of their parameters and "
-                f"fixed allocations alone. Found that {found}."
+                "Networks that train together should differ only in the values of their "
+                f"parameters, temperatures and fixed allocations. Found that {found}. Call `train` "
+                "once for each kind."
             )
 
 

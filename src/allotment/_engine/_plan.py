@@ -52,7 +52,7 @@ class ExecutionPlan:
         n_runs: How many train together.
         runs: "alone", "vmapped", "on streams" or "one by one".
         task: Whether a pass is given its task as a "tensor" or as a "number".
-        step: "eager", "traced", "compiled" or "CUDA graph".
+        step: "eager", "compiled pass", "traced", "compiled" or "CUDA graph".
         threads: "one" or "all", of a CPU.
         annealing: At which training batch the gates' temperature begins.
     """
@@ -144,7 +144,7 @@ def choose_runs(forward: Forward, batch: Batch, findings: Findings) -> Choice:
     parameters = forward.parameters
     if parameters.n_runs == 1:
         return Choice("alone", "there is one run.")
-    reason = why_by_number(forward)
+    reason = why_by_number(forward) or forward.why_apart
     if reason:
         return Choice("one by one", reason, is_slower=True)
     is_large = findings.n_operations >= LARGE
@@ -192,6 +192,7 @@ def why_eager(
         "`execution.trace` is off.": settings.execution.trace is False,
         f"{findings.side_effects}.": bool(findings.side_effects),
         by_number: bool(by_number),
+        forward.why_apart: bool(forward.why_apart),
         "runs are computed one by one.": runs.is_slower,
         "a pass changes buffers, such as the statistics of batches.": parameters.keeps_statistics,
         "the loss balancing asks for each task's gradients.": balancing is not None

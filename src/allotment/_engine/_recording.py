@@ -8,7 +8,7 @@ step is captured, and replayed without the host.
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -16,6 +16,9 @@ from torch.fx.experimental.proxy_tensor import make_fx
 
 from .._ops import cuda_streams, plain_operations
 from ._sampler import Block
+
+if TYPE_CHECKING:
+    from ..modules import Pass, TaskNetwork
 
 N_WARM_UPS = 3  # passes before the capture, in which libraries choose their kernels
 
@@ -47,6 +50,23 @@ def traced(
             return result
 
     return replay
+
+
+def compiled_pass(network: "TaskNetwork") -> Callable[..., Tensor]:
+    """Returns a network's pass with its operations fused; what cannot be is computed as it is.
+
+    It is compiled when it is first called, for each task by itself, and anew where shapes differ.
+    """
+    compiled = torch.compile(network.compute)
+    # A task is a constant, and sizes of batches are not; each task is a version of its own.
+    options = {"specialize_int": True, "recompile_limit": 8 + 4 * network.n_tasks}
+
+    def compute(x: Any, running: "Pass") -> Tensor:
+        with torch._dynamo.config.patch(options):
+            outputs: Tensor = compiled(x, running)
+            return outputs
+
+    return compute
 
 
 class GraphSteps:

@@ -1,6 +1,6 @@
 """What one run trains."""
 
-from collections.abc import Sequence, Sized
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
@@ -9,7 +9,7 @@ from torch import nn
 from .._checks import check_whole, described, is_list_of
 from ..modules import TaskNetwork, as_network
 from ..settings import TrainingSettings
-from ..tasks import Split, Task, check_names
+from ..tasks import Split, Task, TaskLabels, check_names, n_examples
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,11 @@ class Run:
     def shares(self) -> list[float] | None:
         """Returns how often each task is drawn; None where a round has one batch of each."""
         power = self.settings.sampling_power
-        shares = [task.sampling * (len(task.train) ** power if power else 1) for task in self.tasks]
+        sizes = [n_examples(task.train) or 1 for task in self.tasks] if power else None
+        shares = [
+            task.sampling * (sizes[index] ** power if sizes else 1)
+            for index, task in enumerate(self.tasks)
+        ]
         return None if len(set(shares)) == 1 else [share / sum(shares) for share in shares]
 
     def _put_in_order(self) -> None:
@@ -81,7 +85,7 @@ class Run:
             )
 
     def _check_sampling(self) -> None:
-        unsized = [task.name for task in self.tasks if not isinstance(task.train, Sized)]
+        unsized = [task.name for task in self.tasks if n_examples(task.train) is None]
         if self.settings.sampling_power and unsized:
             raise ValueError(
                 "`sampling_power` should be 0 where the number of a task's examples is not known. "
@@ -98,15 +102,21 @@ class Run:
             return
         first = self.tasks[0].train
         for task in self.tasks:
-            if (
-                not isinstance(task.train, Split)
-                or task.train.inputs is not first.inputs
-                or task.train.permutation is not first.permutation
-            ):
+            if not _share_examples(task.train, first):
                 raise ValueError(
                     'Tasks should share one array of inputs for `schedule = "multi_label"`, as '
-                    f"those of `tasks_from_table` do. Found that task {task.name!r} has its own."
+                    "those of `tasks_from_table` do, or the batches of one `MultiLabel`. "
+                    f"Found that task {task.name!r} has its own."
                 )
+
+
+def _share_examples(a: Any, b: Any) -> bool:
+    """Tells whether tasks have the same inputs, example by example."""
+    if isinstance(a, TaskLabels) and isinstance(b, TaskLabels):
+        return a.batches is b.batches
+    if not isinstance(a, Split) or not isinstance(b, Split):
+        return False
+    return a.inputs is b.inputs and a.permutation is b.permutation
 
 
 def check_alike(runs: Sequence[Run]) -> None:

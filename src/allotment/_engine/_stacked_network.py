@@ -42,6 +42,7 @@ def stack(network: "TaskNetwork") -> "TaskNetwork":
     for layer in stacked.modular_layers:
         if _can_stack(layer, shared):
             layer.stack_()
+        layer.skips_unused = False  # runs are evaluated together
     if _has_table(stacked, shared):
         assert isinstance(stacked.heads, nn.ModuleList)
         stacked.heads = HeadTable(list(stacked.heads))  # type: ignore[arg-type]

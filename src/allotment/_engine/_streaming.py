@@ -1,8 +1,6 @@
 """Batches that are fetched one by one: from loaders, from datasets, or of arrays that differ."""
 
-import io
-import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -10,25 +8,18 @@ from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from .._checks import described
-from .._streams import stream, torch_stream
+from .._streams import stream
 from ..modules import Noise
 from ..settings import ROUNDS_PER_BLOCK
-from ..tasks import (
-    GeneratedDataset,
-    IndexedExamples,
-    Split,
-    Stream,
-    Task,
-    as_inputs,
-    as_targets,
-    on_device,
-)
+from ..tasks import Task, as_inputs, as_targets, on_device, some_targets, target_spec
 from ._augmentation import Augmenter
 from ._batch import Batch
 from ._batches import Batches, noise_widths
 from ._dataset import why_fetched
+from ._losses import Losses, check_labels
+from ._readers import Reader, shared_reader, task_reader
 from ._run import Run
-from ._sampler import PER_BATCH, Block, Epochs, TaskOrder, uniform
+from ._sampler import PER_BATCH, Block, TaskOrder, uniform
 
 if TYPE_CHECKING:
     from ..modules import TaskNetwork
@@ -43,6 +34,8 @@ class StreamedBatches(Batches):
 
     def __init__(self, runs: Sequence[Run], network: "TaskNetwork", device: torch.device) -> None:
         self._why = why_fetched([task for run in runs for task in run.tasks])
+        self.why_apart = f"batches are fetched one by one, since {self._why}."
+        self.shares_inputs = runs[0].settings.schedule == "multi_label"
         self._refuse_what_needs_arrays(runs[0])
         self._runs = runs
         self._widths = {use: width for use, width in noise_widths(network).items() if width}
@@ -50,7 +43,16 @@ class StreamedBatches(Batches):
         self._is_joint = runs[0].settings.is_joint
         self._n_pieces = runs[0].settings.execution.accumulate
         self._orders = [TaskOrder(run) for run in runs]
-        self._readers = [[_reader(run, index) for index in range(len(run.tasks))] for run in runs]
+        self._n_tasks = len(runs[0].tasks)
+        self._readers: list[list[Reader]] = [
+            [shared_reader(run)]
+            if self.shares_inputs
+            else [task_reader(run, index) for index in range(self._n_tasks)]
+            for run in runs
+        ]
+        self._labels = _SharedTargets(runs) if self.shares_inputs else None
+        self._unlabelled: list[tuple[int, int]] = []  # batches of this block, with their run
+        self._blame = [""] * len(runs)
         self._last: tuple[tuple[int, int], Batch] | None = None
         self._number = 0
 
@@ -63,6 +65,7 @@ class StreamedBatches(Batches):
 
     def make(self, number: int) -> Block:
         self._number = number
+        self._unlabelled = []
         tasks = torch.stack([order.block(number) for order in self._orders], dim=1)
         width = self._widths.get(PER_BATCH)
         noise = {}
@@ -75,22 +78,35 @@ class StreamedBatches(Batches):
     def here(self, block: Block) -> Block:
         return block  # each batch is brought to the device by itself
 
-    def losses(self, tasks: Sequence[Sequence[Task]], network: "TaskNetwork") -> "StreamedLosses":
-        return StreamedLosses(tasks, self._why)
+    def losses(
+        self, tasks: Sequence[Sequence[Task]], network: "TaskNetwork"
+    ) -> "Losses | StreamedLosses":
+        if self.shares_inputs:
+            return Losses(tasks, network, self._device, are_masked=True)
+        return StreamedLosses(tasks, self.why_apart)
+
+    def tasks(self, block: Block, n_batches: int) -> Tensor:
+        tasks = super().tasks(block, n_batches)
+        for step, run in self._unlabelled:
+            tasks[step : step + 1, run] = -1
+        return tasks
 
     def batch(self, block: Block, index: int | Tensor) -> Batch:
         """Returns a step's batch; it is fetched once, however often it is asked for."""
         key = (self._number, int(index))
         if self._last is None or self._last[0] != key:
             make = self._of_all_tasks if self._is_joint else self._fetched
-            first, *further = [make(block, int(index), piece) for piece in range(self._n_pieces)]
+            make = self._shared if self.shares_inputs else make
+            pieces = [make(block, int(index), piece) for piece in range(self._n_pieces)]
+            if self.shares_inputs:
+                pieces = self._with_shares(pieces, int(index))
+            first, *further = pieces
             self._last = (key, first._replace(further=tuple(further)))
         return self._last[1]
 
     def _of_all_tasks(self, block: Block, index: int, piece: int) -> Batch:
         """Returns a batch of every task for each run: lists of lists."""
-        n_tasks = len(self._runs[0].tasks)
-        steps = range(index * n_tasks, (index + 1) * n_tasks)
+        steps = range(index * self._n_tasks, (index + 1) * self._n_tasks)
         parts = [self._fetched(block, step, piece) for step in steps]
         noise = zip(*(part.noise for part in parts), strict=True)
         return Batch(
@@ -103,20 +119,74 @@ class StreamedBatches(Batches):
     def _fetched(self, block: Block, step: int, piece: int) -> Batch:
         """Returns the next batch of a task for each run."""
         tasks = block.tasks[step]
-        pairs = [self._readers[r][task].next() for r, task in enumerate(tasks.tolist())]
+        pairs = []
+        for r, task in enumerate(tasks.tolist()):
+            x, y = self._readers[r][task].next()
+            self._look_at(r, f" of task {self._runs[r].tasks[task].name!r}", x, y)
+            pairs.append((x, y))
         inputs = [as_inputs(on_device(x, self._device)) for x, _ in pairs]
         targets = [as_targets(on_device(y, self._device)) for _, y in pairs]
-        gates = block.noise.get(PER_BATCH)
-        draws: dict[str, Any] = {}
+        noise = self._noise(block, step, piece, inputs)
+        return Batch(tasks, inputs, (targets,), Noise(**noise))  # type: ignore[arg-type]
+
+    def _shared(self, block: Block, index: int, piece: int) -> Batch:
+        """Returns a batch that all tasks share, for each run: lists of ``[T, ...]`` each."""
+        assert self._labels is not None
+        steps = range(index * self._n_tasks, (index + 1) * self._n_tasks)
+        tasks = block.tasks[steps.start : steps.stop].T  # [R, T]
+        inputs, targets = [], []
+        for r, own in enumerate(tasks.tolist()):
+            x, of_all = self._readers[r][0].next()
+            self._look_at(r, "", x, None)
+            inputs.append(as_inputs(on_device(x, self._device)))
+            found = self._labels.of_batch(r, own, of_all)
+            targets.append([part.to(self._device) for part in found])
+        draws = [self._noise(block, step, piece, inputs) for step in steps]
+        noise = {
+            use: [torch.stack(own) for own in _by_run([d[use] for d in draws])] for use in draws[0]
+        }
+        return Batch(tasks, inputs, tuple(zip(*targets, strict=True)), Noise(**noise))  # type: ignore[arg-type]
+
+    def _with_shares(self, pieces: list[Batch], index: int) -> list[Batch]:
+        """Returns pieces whose last targets are shares of the mean over all known labels."""
+        shares: list[list[Tensor]] = [[] for _ in pieces]  # by piece and run, [T, B]
+        for r in range(len(self._runs)):
+            known = [piece.targets[-1][r] for piece in pieces]
+            n = torch.stack([part.sum(dim=1) for part in known]).sum(dim=0)  # [T]
+            self._unlabelled += [
+                (index * self._n_tasks + place, r)
+                for place in (n == 0).nonzero().flatten().tolist()
+            ]
+            for own, part in zip(shares, known, strict=True):
+                own.append(part * len(pieces) / n.clamp_min(1).unsqueeze(1))
+        return [
+            piece._replace(targets=(*piece.targets[:-1], own))  # type: ignore[arg-type]
+            for piece, own in zip(pieces, shares, strict=True)
+        ]
+
+    def _look_at(self, run: int, of_task: str, x: Any, y: Any) -> None:
+        """Notes NaN in a batch, to be told should the loss be none: a loss may leave them out."""
+        for name, part in (("inputs", x), ("targets", y)):
+            if not self._blame[run] and _has_nan(part):
+                self._blame[run] = f"the {name}{of_task} had NaN in a batch"
+
+    def blame(self, run: int) -> str:
+        return self._blame[run]
+
+    def _noise(
+        self, block: Block, step: int, piece: int, inputs: Sequence[Any]
+    ) -> dict[str, list[Tensor]]:
+        """Returns the draws for one task's pass, by use and run."""
+        draws: dict[str, list[Tensor]] = {}
         for use, width in self._widths.items():
-            if use == PER_BATCH and gates is not None:
-                draws[use] = list(gates[step].to(self._device))
+            if use == PER_BATCH:
+                draws[use] = list(block.noise[use][step].to(self._device))
                 continue
             draws[use] = [
                 self._for_examples(r, use, piece, step, (_batch_size(x), width))
                 for r, x in enumerate(inputs)
             ]
-        return Batch(tasks, inputs, (targets,), Noise(**draws))  # type: ignore[arg-type]
+        return draws
 
     def _for_examples(
         self, r: int, use: str, piece: int, step: int, shape: tuple[int, int]
@@ -144,112 +214,30 @@ class StreamedBatches(Batches):
                 reader.load({name.removeprefix(start): tensors[name] for name in own})
 
 
-class IndexedReader:
-    """Batches of examples that have positions, in shuffled epochs."""
+class _SharedTargets:
+    """The targets of all tasks of a batch, by their specs, and which are known."""
 
-    def __init__(self, run: Run, index: int) -> None:
-        self._source: Split | IndexedExamples = run.tasks[index].train
-        self._epochs = Epochs(run.seed, index, len(self._source))
-        self._batch_size = run.settings.batch_size
-        self._n_read = 0
+    def __init__(self, runs: Sequence[Run]) -> None:
+        self._tasks = [run.tasks for run in runs]
+        specs = [[target_spec(some_targets(task.train)) for task in run.tasks] for run in runs]
+        self._specs = list(dict.fromkeys(spec for row in specs for spec in row))
+        self._numbers = [[self._specs.index(spec) for spec in row] for row in specs]
 
-    def next(self) -> tuple[Any, Any]:
-        rows = self._epochs.positions(self._n_read * self._batch_size, self._batch_size)
-        self._n_read += 1
-        return self._source.fetch(rows.long())
+    def of_batch(self, run: int, tasks: Sequence[int], of_all: Any) -> list[Tensor]:
+        """Returns targets ``[T, B, ...]`` of every spec; behind them which are known, ``[T, B]``.
 
-    def state(self) -> dict[str, Tensor]:
-        return {"read": torch.tensor(self._n_read)}
-
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        self._n_read = int(tensors["read"])
-
-
-class GeneratedReader:
-    """Batches that are drawn anew; those of ten rounds at a time, as for runs on the device."""
-
-    def __init__(self, run: Run, index: int) -> None:
-        self._source: GeneratedDataset = run.tasks[index].train
-        self._seed, self._use = run.seed, f"samples/{index}"
-        self._batch_size = run.settings.batch_size
-        self._n_read = 0
-        self._drawn: list[tuple[Tensor, Tensor]] = []
-
-    def next(self) -> tuple[Any, Any]:
-        number, place = divmod(self._n_read, ROUNDS_PER_BLOCK)
-        if place == 0 or not self._drawn:
-            generator = stream(self._seed, self._use, number)
-            x, y = self._source.draw(ROUNDS_PER_BLOCK * self._batch_size, generator)
-            size = self._batch_size
-            self._drawn = list(zip(x.split(size), y.split(size), strict=True))
-        self._n_read += 1
-        return self._drawn[place]
-
-    def state(self) -> dict[str, Tensor]:
-        return {"read": torch.tensor(self._n_read)}
-
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        self._n_read, self._drawn = int(tensors["read"]), []
-
-
-class LoaderReader:
-    """Batches of a loader or another iterable, which is gone through again and again."""
-
-    def __init__(self, run: Run, index: int) -> None:
-        self._task = run.tasks[index]
-        self._source: Stream = self._task.train
-        self._seed, self._use = run.seed, f"loader/{index}"
-        self._epoch = -1
-        self._iterator: Iterator[tuple[Any, Any]] | None = None
-
-    def next(self) -> tuple[Any, Any]:
-        batch = None if self._iterator is None else next(self._iterator, None)
-        if batch is None:
-            self._epoch += 1
-            # A loader shuffles by torch's generator when its first batch is asked for.
-            with torch_stream(self._seed, self._use, self._epoch):
-                self._iterator = iter(self._source)
-                batch = next(self._iterator, None)
-        if batch is None:
-            once = self._source.is_once and self._epoch > 0
-            raise ValueError(
-                f"Task {self._task.name!r}: its batches should be given again when they end"
-                + (", as a function that returns an iterator is" if once else "")
-                + ". Found none"
-                + (" after the first time." if once else ".")
-            )
-        return batch
-
-    def state(self) -> dict[str, Tensor]:
-        found = {"epoch": torch.tensor(self._epoch)}
-        if self._source.tells_state and self._iterator is not None:
-            written = io.BytesIO()
-            torch.save(self._source.source.state_dict(), written)  # type: ignore[union-attr]
-            found["loader"] = torch.frombuffer(bytearray(written.getvalue()), dtype=torch.uint8)
-        return found
-
-    def load(self, tensors: Mapping[str, Tensor]) -> None:
-        self._epoch, self._iterator = int(tensors["epoch"]), None
-        if "loader" in tensors:
-            saved = io.BytesIO(tensors["loader"].numpy().tobytes())
-            self._source.source.load_state_dict(torch.load(saved, weights_only=True))  # type: ignore[union-attr]
-            with torch_stream(self._seed, self._use, self._epoch):
-                self._iterator = iter(self._source)
-        elif self._epoch >= 0:
-            warnings.warn(
-                f"Task {self._task.name!r} goes on with a new epoch, and not where it stopped: its "
-                "loader cannot tell its state, as torchdata's `StatefulDataLoader` can.",
-                stacklevel=2,
-            )
-
-
-def _reader(run: Run, index: int) -> IndexedReader | GeneratedReader | LoaderReader:
-    source = run.tasks[index].train
-    if isinstance(source, Stream):
-        return LoaderReader(run, index)
-    if isinstance(source, GeneratedDataset):
-        return GeneratedReader(run, index)
-    return IndexedReader(run, index)
+        The targets of a task that has another spec are any.
+        """
+        found = [self._tasks[run][task].train.targets(of_all) for task in tasks]
+        known = torch.stack([is_known for _, is_known in found])
+        numbers = [self._numbers[run][task] for task in tasks]
+        parts = []
+        for number, spec in enumerate(self._specs):
+            own = [y for (y, _), n in zip(found, numbers, strict=True) if n == number]
+            other = own[0] if own else torch.zeros(known.shape[1], *spec.shape, dtype=spec.dtype)
+            here = [y if n == number else other for (y, _), n in zip(found, numbers, strict=True)]
+            parts.append(torch.stack(here))
+        return [*parts, known]
 
 
 class StreamedLosses:
@@ -257,13 +245,13 @@ class StreamedLosses:
 
     are_one = False
 
-    def __init__(self, tasks: Sequence[Sequence[Task]], why_fetched: str) -> None:
+    def __init__(self, tasks: Sequence[Sequence[Task]], why_apart: str) -> None:
         self._tasks = tasks
-        self._why_fetched = why_fetched
+        self._why_apart = why_apart
 
     def why_not_by_tensor(self) -> str:
         """Returns why a task cannot be a tensor."""
-        return f"batches are fetched one by one, since {self._why_fetched}."
+        return self._why_apart
 
     def __call__(
         self, outputs: Tensor, targets: Sequence[Any], task: int | Tensor, run: int
@@ -273,6 +261,7 @@ class StreamedLosses:
         try:
             loss = own.loss_function(outputs, targets[0])
         except Exception as error:
+            check_labels(own.name, "train", outputs, targets[0])
             error.add_note(f"This is the loss of task {own.name!r}.")
             raise
         if not isinstance(loss, Tensor) or loss.numel() != 1:
@@ -290,3 +279,10 @@ def _by_run(of_tasks: Sequence[Any]) -> list[list[Any]]:
 
 def _batch_size(inputs: Any) -> int:
     return next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor))
+
+
+def _has_nan(value: Any) -> bool:
+    """Tells whether there is a NaN; what is not on the CPU is not looked at, which would wait."""
+    parts = [leaf for leaf in tree_leaves(value) if isinstance(leaf, Tensor)]
+    own = [part for part in parts if part.is_floating_point() and part.device.type == "cpu"]
+    return any(bool(part.isnan().any()) for part in own)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .._checks import first_line
 from .._streams import torch_stream
+from ..settings import TrainingSettings
 from ._batches import Batches, DeviceBatches
 from ._compact import compact, fill
 from ._dataset import why_fetched
@@ -24,6 +25,7 @@ from ._plan import (
     choose_task,
     choose_threads,
     first_pass,
+    why_by_number,
     why_eager,
 )
 from ._recording import Gradients, GraphSteps, fastest_convolutions, traced
@@ -78,7 +80,7 @@ class Trainer:
         block = self._batches.here(self._drawn[1])
         tasks = [run.tasks for run in runs]
 
-        def forward(shares_streams: bool) -> Forward:
+        def forward(shares_streams: bool, *, is_compiled: bool = False) -> Forward:
             return Forward(
                 parameters,
                 self._batches.losses(tasks, parameters.network),
@@ -87,6 +89,8 @@ class Trainer:
                 is_joint=chosen.is_joint,
                 shares_inputs=self._batches.shares_inputs,
                 shares_streams=shares_streams,
+                why_apart=self._batches.why_apart,
+                is_compiled=is_compiled,
             )
 
         untouched = parameters.snapshot()
@@ -96,14 +100,20 @@ class Trainer:
             findings = first_pass(trial, batch)
             how_runs = choose_runs(trial, batch, findings)
             how_step = why_eager(chosen, trial, how_runs, findings, is_over)
-            final = forward(how_runs.value in ("alone", "vmapped"))
+            is_one = how_runs.value in ("alone", "vmapped")
+            final = forward(is_one)
             if how_step is None:
                 self._gradients = self._eager(final, how_runs, task_is_tensor=True)
                 how_step = self._recorded(block)
-        how_task = choose_task(final, how_runs, how_step)
-        if how_step.value == "eager":
-            by_tensor = how_task.value == "tensor"
-            self._gradients = self._eager(final, how_runs, task_is_tensor=by_tensor)
+            how_task = choose_task(final, how_runs, how_step)
+            if how_step.value == "eager":
+                by_tensor = how_task.value == "tensor"
+                self._gradients = self._eager(final, how_runs, task_is_tensor=by_tensor)
+            if _may_compile_pass(chosen, final, how_step):
+                fused = self._eager(
+                    forward(is_one, is_compiled=True), how_runs, task_is_tensor=False
+                )
+                how_step = self._tried(fused, how_step, block)
         parameters.restore(untouched)
         for name, tensor in self._balancing_state().items():
             tensor.copy_(remembered[name])
@@ -127,6 +137,18 @@ class Trainer:
             else RunByRun(forward, task_is_tensor=task_is_tensor)
         )
         return partial(self._gradient_pass, strategy)
+
+    def _tried(self, fused: Gradients, eager: Choice, block: Block) -> Choice:
+        """Takes gradients whose passes are compiled, where that works; returns what came of it."""
+        try:
+            fused(self._learnt, self._batches.batch(block, 0))
+        except BalancingError:
+            raise
+        except Exception as error:  # whatever a compiler raises
+            reason = f"a pass cannot be compiled ({first_line(error)})."
+            return Choice("eager", reason, is_slower=True)
+        self._gradients = fused
+        return Choice("compiled pass", f"a pass is fused, and no whole step: {eager.reason}")
 
     def _recorded(self, block: Block) -> Choice:
         """Records the step and returns what came of it."""
@@ -165,10 +187,10 @@ class Trainer:
         if self._drawn[0] != number:
             self._drawn = (number, self._batches.make(number))
         block = self._drawn[1]
-        tasks = self._batches.tasks(block, n_batches)
         n_steps = n_batches // self._tasks_per_step
         with torch_stream(self._seed, "modules", number):
             if self._graph is not None:
+                tasks = self._batches.tasks(block, n_batches)
                 losses = self._graph(block, n_steps)
                 self._drawn = (number + 1, self._batches.make(number + 1))  # while the device works
             else:
@@ -178,6 +200,7 @@ class Trainer:
                     for index in range(n_steps):
                         taken.append(self._step(here, index))  # noqa: PERF401
                     losses = torch.stack(taken)
+                tasks = self._batches.tasks(block, n_batches)  # once all are fetched
         return losses.transpose(1, 2).flatten(0, 1), tasks
 
     def _threads(self) -> AbstractContextManager[None]:
@@ -195,6 +218,10 @@ class Trainer:
         if self._ema is not None:
             self._ema.update()
         return losses.view(self.parameters.n_runs, -1)
+
+    def blame(self, run: int) -> str:
+        """Returns what was wrong with examples that a run was given, in words; or nothing."""
+        return self._batches.blame(run)
 
     def averaged(self) -> AbstractContextManager[None]:
         """Puts the averaged weights, where there are any, in their place for a while."""
@@ -228,3 +255,13 @@ class Trainer:
     def _balancing_state(self) -> dict[str, Tensor]:
         balancing = self.settings.loss_balancing
         return {} if balancing is None else balancing.state()
+
+
+def _may_compile_pass(settings: TrainingSettings, forward: Forward, step: Choice) -> bool:
+    """Tells whether the passes of a step that is taken eagerly can be compiled by themselves.
+
+    One pass for all tasks, by `vmap`, is not: torch compiles no function inside of it.
+    """
+    reasons = [reason for reason in (why_by_number(forward), forward.why_apart) if reason]
+    is_vmapped = forward.shares_inputs and not why_by_number(forward)
+    return settings.execution.compile and step.reason in reasons and not is_vmapped

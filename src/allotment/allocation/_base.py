@@ -97,6 +97,12 @@ class Allocation(nn.Module, ABC):
         if self.n_batches is not None:
             self.n_batches += 1
 
+    def let_runs_differ(self) -> None:
+        """Makes buffers of numbers in which runs that train together may differ.
+
+        It is called on copies, and only where they do differ. Here there are no such numbers.
+        """
+
     def extra_repr(self) -> str:
         return f"n_tasks={self.n_tasks}, n_components={self.n_components}"
 

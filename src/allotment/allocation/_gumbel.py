@@ -63,6 +63,7 @@ class GumbelMatrix(Allocation):
 
     logits: nn.Parameter
     n_batches: Tensor
+    annealing: Tensor | None  # start and floor, where runs that train together have others
 
     def __init__(
         self,
@@ -75,14 +76,11 @@ class GumbelMatrix(Allocation):
     ) -> None:
         super().__init__(n_tasks, n_components, counts_batches=True)
         check_choice("evaluation", evaluation, ["most_likely", "sampled"])
-        if not callable(temperature):
-            raise TypeError(
-                "`temperature` should be an Annealing, such as Annealing(start=5.0). "
-                f"Found `temperature = {temperature!r}`."
-            )
-        p_open = _prior(p_init, n_tasks, n_components)
+        check_annealing(temperature)
+        p_open = prior(p_init, n_tasks, n_components)
         self.logits = nn.Parameter(torch.stack([p_open.log(), (1 - p_open).log()], dim=-1))
         self.temperature = temperature
+        self.register_buffer("annealing", None, persistent=False)
         self.evaluation = evaluation
         self.same_in_evaluation = evaluation == "most_likely"
         self.n_noise = n_components
@@ -93,36 +91,39 @@ class GumbelMatrix(Allocation):
         if self.training and noise is not None and isinstance(task, Tensor) and self._can_fuse:
             start, floor = self.temperature.start, self.temperature.floor
             return drawn_weights(self.logits, task, noise, self.n_batches, start, floor)
-        gates = self.gates(task, noise=noise)
-        # `clamp_min`, not `maximum`: the latter halves the gradient at a tie, one open gate.
-        return gates / gates.sum().clamp_min(1.0)
+        return averaged(self.gates(task, noise=noise))
 
     @property
     def _can_fuse(self) -> bool:
-        """Whether one kernel may draw the gates: on a GPU, with the paper's annealing."""
-        return type(self.temperature) is Annealing and can_draw(self.logits)
+        """Whether one kernel may draw the gates: on a GPU, with one annealing of the paper's."""
+        is_annealed = type(self.temperature) is Annealing and self.annealing is None
+        return is_annealed and can_draw(self.logits)
 
     def gates(self, task: int | Tensor, *, noise: Tensor | None = None) -> Tensor:
         """Returns the gates of one pass, each exactly 0 or 1, shape ``[C]``."""
-        advantage = _advantage(row(self.logits, task))
+        advantage = open_advantage(row(self.logits, task))
         if not self.training and self.evaluation == "most_likely":
             return (advantage >= 0).to(advantage.dtype)
-        temperature = self.temperature(self.n_batches)
-        if noise is None:
-            noise = torch.rand_like(advantage).clamp_min(torch.finfo(advantage.dtype).tiny)
-        # The difference of two Gumbel draws is one logistic draw.
-        noisy = advantage + torch.log(noise) - torch.log1p(-noise)
-        soft = torch.sigmoid(noisy / temperature)
-        hard = (noisy >= 0).to(soft.dtype)
-        # These brackets keep every gate exactly binary; without them rounding moves some off.
-        return hard + (soft - soft.detach())
+        return drawn_gates(advantage, self._temperature_now(), noise)
+
+    def _temperature_now(self) -> Tensor:
+        if self.annealing is None:
+            return self.temperature(self.n_batches)
+        start, floor = self.annealing.unbind()
+        return torch.maximum(start / (self.n_batches + 1.0).sqrt(), floor)
+
+    def let_runs_differ(self) -> None:
+        if type(self.temperature) is Annealing and self.annealing is None:
+            numbers = [self.temperature.start, self.temperature.floor]
+            self.annealing = self.logits.new_tensor(numbers)
+            self.temperature = Annealing()  # one for all runs, and not asked any more
 
     def probabilities(self, task: int | Tensor | None = None) -> Tensor:
         logits = self.logits if task is None else row(self.logits, task)
-        return torch.sigmoid(_advantage(logits))
+        return torch.sigmoid(open_advantage(logits))
 
     def matrix(self) -> Tensor:
-        advantage = _advantage(self.logits.detach())
+        advantage = open_advantage(self.logits.detach())
         return (advantage >= 0).to(advantage.dtype)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
@@ -135,23 +136,56 @@ class GumbelMatrix(Allocation):
         return f"{super().extra_repr()}, temperature={self.temperature}"
 
 
-def _advantage(logits: Tensor) -> Tensor:
+def open_advantage(logits: Tensor) -> Tensor:
     """Returns the open-logit less the shut-logit of each gate."""
     return logits[..., 0] - logits[..., 1]
 
 
-def _prior(
+def drawn_gates(advantage: Tensor, temperature: Tensor, noise: Tensor | None = None) -> Tensor:
+    """Returns gates drawn to be exactly 0 or 1, with the gradient of soft ones.
+
+    Args:
+        advantage: The open-logit less the shut-logit of each gate.
+        temperature: Of the soft gates.
+        noise: Uniform on (0, 1), one number a gate; None: drawn from torch's generator.
+    """
+    if noise is None:
+        noise = torch.rand_like(advantage).clamp_min(torch.finfo(advantage.dtype).tiny)
+    # The difference of two Gumbel draws is one logistic draw.
+    noisy = advantage + torch.log(noise) - torch.log1p(-noise)
+    soft = torch.sigmoid(noisy / temperature)
+    hard = (noisy >= 0).to(soft.dtype)
+    # These brackets keep every gate exactly binary; without them rounding moves some off.
+    return hard + (soft - soft.detach())
+
+
+def averaged(gates: Tensor) -> Tensor:
+    """Returns the weights ``[..., C]`` that average the components of open gates."""
+    # `clamp_min`, not `maximum`: the latter halves the gradient at a tie, one open gate.
+    return gates / gates.sum(dim=-1, keepdim=True).clamp_min(1.0)
+
+
+def check_annealing(temperature: object) -> None:
+    """Raises unless a temperature is a function of the number of training batches."""
+    if not callable(temperature):
+        raise TypeError(
+            "`temperature` should be an Annealing, such as Annealing(start=5.0). "
+            f"Found `temperature = {temperature!r}`."
+        )
+
+
+def prior(
     p_init: float | Tensor | Sequence[Sequence[float]], n_tasks: int, n_components: int
 ) -> Tensor:
     """Returns the starting probabilities, shape ``[T, C]``."""
     if isinstance(p_init, float | int):
         check_probability("p_init", p_init)  # as it was given, before it is rounded
-    prior = torch.as_tensor(p_init, dtype=torch.get_default_dtype())
-    if prior.ndim != 0 and prior.shape != (n_tasks, n_components):
+    values = torch.as_tensor(p_init, dtype=torch.get_default_dtype())
+    if values.ndim != 0 and values.shape != (n_tasks, n_components):
         raise ValueError(
             f"`p_init` should be one number or of shape [{n_tasks}, {n_components}]. "
-            f"Found shape {list(prior.shape)}."
+            f"Found shape {list(values.shape)}."
         )
-    for value in (prior.min().item(), prior.max().item()):
+    for value in (values.min().item(), values.max().item()):
         check_probability("p_init", value)
-    return prior.expand(n_tasks, n_components).clone()
+    return values.expand(n_tasks, n_components).clone()

@@ -37,7 +37,8 @@ def cosine_similarity(embeddings: ArrayLike) -> Floats:
     """Returns the cosine of the angle between each two rows, shape ``[T, T]``.
 
     A task that uses nothing has a row of zeros and no angle: it counts as like (1) another such
-    task and itself, and as unlike (0) every task that uses something.
+    task and itself, and as unlike (0) every task that uses something. Clusters of such tasks say
+    nothing of what tasks have in common; `Outcome.dead` names them.
     """
     rows: Floats = np.asarray(embeddings, dtype=float)
     products = rows @ rows.T  # [T, T]

@@ -214,6 +214,8 @@ def _train(
 
 
 def _write(group: RunGroup, writers: list[RunWriter], progress: Progress) -> None:
+    for writer in writers:
+        writer.n_done = progress.round
     for writer, entry in zip(writers, progress.entries or [], strict=False):
         writer.add(entry)
     for run, writer, outcome in zip(group.runs, writers, progress.outcomes or [], strict=False):

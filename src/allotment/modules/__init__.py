@@ -16,6 +16,7 @@ tensor([[1., 1.],
 
 from ._architecture import difference as difference
 from ._architecture import group_by_architecture as group_by_architecture
+from ._columns import ColumnLayer as ColumnLayer
 from ._context import Noise as Noise
 from ._context import Pass as Pass
 from ._context import for_task as for_task
@@ -35,3 +36,4 @@ from ._penalties import disconnect_penalty as disconnect_penalty
 from ._penalties import entropy_penalty as entropy_penalty
 from ._per_task import PerTask as PerTask
 from ._stacking import split_components as split_components
+from ._task_mask import TaskMask as TaskMask

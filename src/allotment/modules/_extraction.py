@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from ..allocation import Allocation
+from ._columns import ColumnLayer
 from ._inputs import call_with
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, merge_into
@@ -16,14 +17,17 @@ from ._mixing import summed
 from ._network import Features, MultiTaskModel, MultiTaskNetwork, as_network
 from ._per_task import PerTask
 from ._structures import each_tensor
+from ._task_mask import TaskMask
+
+_NAMED: Any = object()  # no input by place: the names of a call are a dict of inputs
 
 
 def extract(network: nn.Module, task: int | str, *, merge: bool = False) -> nn.Module:
     """Returns a copy of what a task uses, in evaluation mode, with no allocation left in it.
 
     It has the outputs of the network in evaluation mode, to the last bit, and takes what the
-    network takes but the task. An ordinary module: it can be trained further, saved, or handed to
-    `torch.export`.
+    network takes but the task; a dict of inputs also as arguments by name, ``own(**batch)``. An
+    ordinary module: it can be trained further, saved, or handed to `torch.export`.
 
     >>> from allotment import GumbelMatrix
     >>> layer = ModularLayer([nn.Linear(8, 4), nn.Linear(8, 4)], GumbelMatrix(2, 2, p_init=0.9))
@@ -70,17 +74,19 @@ def _replace_layers(network: nn.Module, task: int, merge: bool) -> set[nn.Module
     parts: dict[nn.Module, nn.Module] = {}
     # Backwards: what stands inside a component comes before the layer that holds it.
     for name, module in reversed(list(network.named_modules(remove_duplicate=False))):
-        if isinstance(module, ModularLayer | AdaptedPart | PerTask):
+        if isinstance(module, ModularLayer | AdaptedPart | PerTask | TaskMask):
             if module not in parts:
                 parts[module] = _part_of(module, task, merge)
             network.set_submodule(name, parts[module])
     return set(parts.values())
 
 
-def _part_of(module: ModularLayer | AdaptedPart | PerTask, task: int, merge: bool) -> nn.Module:
+def _part_of(
+    module: ModularLayer | AdaptedPart | PerTask | TaskMask, task: int, merge: bool
+) -> nn.Module:
     if isinstance(module, ModularLayer):
         return _own_part(module, task)
-    return module.module_of(task) if isinstance(module, PerTask) else _adapted(module, merge)
+    return _adapted(module, merge) if isinstance(module, AdaptedPart) else module.module_of(task)
 
 
 def _adapted(part: AdaptedPart, merge: bool) -> nn.Module:
@@ -112,7 +118,8 @@ class _OneTask(nn.Module):
         self.features = nn.Identity() if features is None else features
         self._told = {} if task is None else {"task": task}
 
-    def forward(self, x: Any, *arguments: Any, **options: Any) -> Tensor:
+    def forward(self, input: Any = _NAMED, /, *arguments: Any, **options: Any) -> Tensor:
+        x, options = (options, {}) if input is _NAMED else (input, options)
         features = call_with(self.body, x, *arguments, **self._told, **options)
         y: Tensor = self.head(self.features(features))
         return y
@@ -132,9 +139,9 @@ class _Layers(nn.Sequential):
         self._were_modular = frozenset(were_modular)
         self._has_stem = has_stem
 
-    def forward(self, input: Any, *arguments: Any, **options: Any) -> Any:
+    def forward(self, input: Any = _NAMED, /, *arguments: Any, **options: Any) -> Any:
         """Returns what they make of an input, one after another."""
-        x = input
+        x, options = (options, {}) if input is _NAMED else (input, options)
         for place, (name, part) in enumerate(zip(self._modules, self, strict=True)):
             if name in self._were_modular:
                 x = part(x, *arguments, **options)
@@ -170,6 +177,11 @@ class _Nothing(nn.Module):
 
 @torch.no_grad()
 def _own_part(layer: ModularLayer, task: int) -> nn.Module:
+    if isinstance(layer, ColumnLayer):
+        raise ValueError(
+            "`network` should have modular layers of which a task has a part of its own. "
+            "Found a ColumnLayer, all of whose streams take part in what a task gets."
+        )
     weights = _weights_in_evaluation(layer.allocation, task)
     used = weights.nonzero().flatten()
     components: list[nn.Module] = [layer.components[position] for position in used.tolist()]

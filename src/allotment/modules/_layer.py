@@ -42,7 +42,11 @@ class ModularLayer(nn.Module):
     Attributes:
         is_update: Whether its output is added to that of a part which every task has, so that a
             task may well use none of its components.
+        skips_unused: Whether evaluation leaves out what the task does not use. It looks at values
+            for that, which cannot be done for many runs at once.
     """
+
+    skips_unused = True
 
     def __init__(
         self,
@@ -83,7 +87,7 @@ class ModularLayer(nn.Module):
         # [C] or [B, C], normalised
         weights = self.allocation.weights(task, call.first, noise=noise)
         self._take_note(weights)
-        if not self.training and not self.is_stacked and isinstance(task, int):
+        if self._may_skip and isinstance(task, int):
             return self._only_what_is_used(call, weights)
         if not self.is_stacked and self._signature() != self._grouped_as:
             self._find_groups()
@@ -91,6 +95,11 @@ class ModularLayer(nn.Module):
             return self.components[0].forward_mixed(self._stacked(0), weights, x)  # type: ignore[operator]
         outputs = self._all_outputs(call, weights)  # [C, B, ...] each, group after group
         return mixed(self._in_order_of_groups(weights), outputs)
+
+    @property
+    def _may_skip(self) -> bool:
+        """Whether components that the task does not use may be left out of this pass."""
+        return self.skips_unused and not self.training and not self.is_stacked
 
     @property
     def passes_to(self) -> nn.Module:
@@ -269,6 +278,15 @@ def _check_parts(components: object, allocation: object) -> None:
             "`allocation` should have one gate per component. Found "
             f"{allocation.n_components} gates for {n_components} components."
         )
+    parts = list(components)  # type: ignore[call-overload]
+    for place, part in enumerate(parts):
+        first = next(at for at, other in enumerate(parts) if other is part)
+        if first != place:
+            raise ValueError(
+                "`components` should be different modules, each with weights of its own: "
+                "`[make() for _ in range(n)]`, not `[module] * n`. Found one module "
+                f"({type(part).__name__}) as components {first} and {place}."
+            )
 
 
 def _labels(

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.utils import _pytree as pytree
 
-from .._checks import first_line
+from .._checks import described, first_line
 from ._structures import by_tensor, each_tensor
 
 # Modules that treat every number alike, so that a further leading dimension changes nothing.
@@ -58,17 +58,21 @@ def stack_parameters(modules: Sequence[nn.Module]) -> dict[str, Tensor]:
     return {name: torch.stack([column[name] for column in columns]) for name in columns[0]}
 
 
-def stacked_forward(module: nn.Module, stacked: Stacked, n_stacked: int, call: Call) -> Any:
+def stacked_forward(
+    module: nn.Module, stacked: Stacked, n_stacked: int, call: Call, *, has_own_inputs: bool = False
+) -> Any:
     """Returns what ``C`` modules of the architecture of ``module`` make of a call, ``[C, B, ...]``.
 
-    Of a tuple or a dict each tensor has the components in front.
+    Of a tuple or a dict each tensor has the components in front. Modules that ``has_own_inputs``
+    take one part each of an input ``[C, B, ...]``; the others take the same.
     """
     x = call.first
-    way = _way(module, x, False) if call.is_one_input else None
+    way = _way(module, x, has_own_inputs) if call.is_one_input else None
     if way is None:
-        y, is_stacked = _mapped(module, stacked, call, False, n_stacked), bool(stacked)
+        y = _mapped(module, stacked, call, has_own_inputs, n_stacked)
+        is_stacked = has_own_inputs or bool(stacked)
     else:
-        y, is_stacked = way(module, stacked, x, False, n_stacked)
+        y, is_stacked = way(module, stacked, x, has_own_inputs, n_stacked)
     return y if is_stacked else each_tensor(lambda y: y.expand(n_stacked, *y.shape), y)
 
 
@@ -84,6 +88,12 @@ def _way(module: nn.Module, x: Any, is_stacked: bool) -> _Way | None:
     if type(module) not in _WAYS:
         return _own if hasattr(module, "forward_stacked") and not is_stacked else None
     way, n_dims = _WAYS[type(module)]
+    if n_dims is not None and not isinstance(x, Tensor):
+        raise ValueError(
+            f"A component should be given what it takes, a tensor for {type(module).__name__}. "
+            f"Found {described(x)}. Inputs of several arrays go to a stem, or a model, that takes "
+            "them by name; all batches of a task have one form."
+        )
     takes = n_dims is None or x.ndim == n_dims + is_stacked
     return way if takes and getattr(module, "padding_mode", "zeros") == "zeros" else None
 

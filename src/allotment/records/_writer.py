@@ -40,6 +40,7 @@ class Earlier:
     rounds: list[int] = field(default_factory=list)
     probabilities: list[Floats] = field(default_factory=list)  # [T, C] each
     is_closed: bool = False  # whether there is nothing to add
+    n_done: int = 0  # rounds
 
 
 class RunWriter:
@@ -69,6 +70,7 @@ class RunWriter:
         self._rounds = list(earlier.rounds) if earlier else []
         self._probabilities = list(earlier.probabilities) if earlier else []
         self._open = earlier is None or not earlier.is_closed
+        self.n_done = earlier.n_done if earlier else 0  # rounds, also inside a logging interval
         if earlier is None:
             check_new([folder])
             with writing(folder):
@@ -110,7 +112,7 @@ class RunWriter:
         if not self._open:
             return
         self._write_allocations(None)
-        rounds = self._rounds[-1] if self._rounds else 0
+        rounds = max([self.n_done, *self._rounds[-1:]])
         write_json(self.folder / "interrupted.json", {"reason": reason, "rounds": rounds})
         self._open = False
 
@@ -189,7 +191,8 @@ def _reopened(
         resumed = (*first.resumed, replace(now, round=state.round))
         environment = replace(first, resumed=resumed)
     write_json(folder / "environment.json", environment)
-    return RunWriter(folder, header, earlier=earlier)
+    n_done = 0 if state is None else state.round
+    return RunWriter(folder, header, earlier=replace(earlier, n_done=n_done))
 
 
 def _entries_until(folder: Path, state: TrainingState) -> Earlier:

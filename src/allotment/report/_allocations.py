@@ -195,7 +195,10 @@ def group_table(row: ResultRow, record: RunRecord) -> Table:
         Column(row.display.use, lambda group: f"{100 * used[group].mean():.0f} %"),
     ]
     what = "Who shares an embedding" if row.display.is_binary else "Who is in which cluster"
-    return make_table(columns, groups, f"{what}, {row.name}, seed {record.header.seed}")
+    caption = f"{what}, {row.name}, seed {record.header.seed}"
+    if not rows.any(axis=1).all():
+        caption += "; tasks that use nothing stand together, which does not make them alike"
+    return make_table(columns, groups, caption)
 
 
 def share_table(row: ResultRow) -> Table:

@@ -28,6 +28,7 @@ def section_text(part: Section) -> list[str]:
     for row in part.related:
         said += _relatedness(row)
     said += [_failures(row) for row in part.rows]
+    said += [_dead(row) for row in part.rows]
     missing = [row.name for row in part.rows if not row.runs]
     said.append(f"Not run: {', '.join(missing)}." if missing else "")
     return list(filter(None, said))
@@ -178,3 +179,18 @@ def _failures(row: ResultRow) -> str:
         if n
     ]
     return f"{row.name}: {', '.join(parts)}." if parts else ""
+
+
+def _dead(row: ResultRow) -> str:
+    """Returns which tasks use nothing of some layer, and so have one output for all inputs."""
+    runs = [run.outcome.dead for run in row.finished if run.outcome.dead]
+    if not runs:
+        return ""
+    names = list(dict.fromkeys(name for dead in runs for name in dead))
+    shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+    return (
+        f"{row.name}: in {len(runs)} of {runs_text(len(row.finished))} a task uses no component "
+        f"of some modular layer, which gives zeros for it ({shown}). `disconnect_weight=1.0` or a "
+        "larger `budget` keep one open. That such tasks have equal embeddings does not make them "
+        "alike."
+    )

@@ -171,10 +171,12 @@ class Execution:
     """How steps are computed; `plan` says what came of it.
 
     Attributes:
-        mixed_precision: On a GPU: "off"; "tf32", shorter products; "bfloat16", 16 bits.
+        mixed_precision: On a GPU: "off"; "tf32", shorter products; "bfloat16", 16 bits. A CPU
+            computes in full precision.
         trace: Record the step once and replay it; Python in a component runs once then. None: where
             there are enough steps to gain from it.
-        compile: Fuse the recorded operations: faster after a minute of warm-up.
+        compile: Fuse the recorded operations: faster after a minute of warm-up. Where batches are
+            fetched, and no step can be recorded, fuse the network's passes.
         accumulate: Compute a batch in so many pieces, one after another, which takes less memory;
             where batches are fetched, take so many for a step. Gradients are averaged. It is one
             batch for annealing and all else, and its pieces share their gates' draws.

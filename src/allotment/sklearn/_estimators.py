@@ -17,7 +17,7 @@ from .._streams import torch_stream
 from ..allocation import GumbelMatrix
 from ..modules import ModularLayer, MultiTaskNetwork
 from ..settings import Optimization, Penalties, TrainingSettings
-from ..tasks import TableTasks, tasks_from_table
+from ..tasks import UNKNOWN, TableTasks, tasks_from_table
 from ..training import fit
 
 
@@ -135,12 +135,15 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         predicted = self.predict(X).reshape(targets.shape)
         scores = []
         for own, said in zip(targets.T, predicted.T, strict=True):
-            is_known = _are_known(own)
+            is_known = self._are_known(own)
             if is_known.any():
                 scores.append(self._score(own[is_known], said[is_known]))
         if not scores:
             raise ValueError("`y` should have a known value. Found none.")
         return float(np.mean(scores))
+
+    def _are_known(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        return np.array([_is_known(value) for value in values.tolist()])
 
     def _score(self, known: NDArray[Any], predicted: NDArray[Any]) -> float:
         raise NotImplementedError
@@ -160,6 +163,10 @@ class AllotmentClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     ``classes_`` has the classes of the target, or a list of them for several targets; ``score`` is
     the mean accuracy. `AllotmentRegressor` has the same arguments.
 
+    Labels that are NaN, None or -100 are not known. In `GridSearchCV`, `cross_val_score` and the
+    like, use -100 in an array of whole numbers, or ``cv=KFold(5)``: by default scikit-learn divides
+    the rows by the labels of a classifier, and itself refuses labels that are NaN or None.
+
     Args:
         width: Features behind each layer.
         n_components: Components side by side in each layer; each target learns which it uses.
@@ -178,7 +185,7 @@ class AllotmentClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         _, targets, _ = _named_targets(y)
         for own in targets.T:
-            known = own[_are_known(own)]
+            known = own[self._are_known(own)]
             if len(known):
                 check_classification_targets(np.array(known.tolist()))
         super().fit(X, y)
@@ -190,6 +197,10 @@ class AllotmentClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
         """Returns probabilities ``[N, classes]``, or a list of them for several targets."""
         found = [y.double().softmax(dim=1).numpy() for y in self._outputs(X).values()]
         return found[0] if self._is_single else found
+
+    def _are_known(self, values: NDArray[Any]) -> NDArray[np.bool_]:
+        found = values.tolist()
+        return np.array([_is_known(label) and label != UNKNOWN for label in found])
 
     def _score(self, known: NDArray[Any], predicted: NDArray[Any]) -> float:
         pairs = zip(known.tolist(), predicted.tolist(), strict=True)
@@ -234,6 +245,7 @@ def _named_targets(y: Any) -> tuple[list[str], NDArray[Any], bool]:
     return texts, targets, array.ndim == 1
 
 
-def _are_known(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tells which values are known: neither None nor NaN."""
-    return np.array([value is not None and value == value for value in values.tolist()])
+def _is_known(value: object) -> bool:
+    """Tells whether a value is known: neither None nor NaN, nor pandas' NA."""
+    is_itself = value == value
+    return value is not None and isinstance(is_itself, bool | np.bool_) and bool(is_itself)

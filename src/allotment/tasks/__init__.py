@@ -7,6 +7,9 @@
 (2, True)
 """
 
+from ._labels import MultiLabel as MultiLabel
+from ._labels import TaskLabels as TaskLabels
+from ._labels import n_examples as n_examples
 from ._preprocessing import TablePreprocessing as TablePreprocessing
 from ._split import UNKNOWN as UNKNOWN
 from ._split import GeneratedDataset as GeneratedDataset
@@ -18,6 +21,7 @@ from ._split import target_spec as target_spec
 from ._stream import IndexedExamples as IndexedExamples
 from ._stream import Stream as Stream
 from ._stream import as_inputs as as_inputs
+from ._stream import as_source as as_source
 from ._stream import as_targets as as_targets
 from ._stream import on_device as on_device
 from ._table import TableTasks as TableTasks

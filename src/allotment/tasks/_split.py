@@ -154,7 +154,15 @@ def _from_dataset(dataset: Sequence[tuple[Any, Any]]) -> Split:
 
 
 def _stacked(name: str, values: Sequence[Any]) -> Tensor:
-    tensors = [torch.as_tensor(value) for value in values]
+    try:
+        tensors = [torch.as_tensor(value) for value in values]
+    except (RuntimeError, TypeError, ValueError) as error:
+        kinds = ", ".join(dict.fromkeys(described(value) for value in values))
+        raise ValueError(
+            f"In a list of examples, `{name}` should be arrays or numbers. Found {kinds}. Dicts of "
+            "arrays, and batches, come from a dataset or a DataLoader, or from a function that "
+            "returns an iterator."
+        ) from error
     shapes = list(dict.fromkeys(tuple(tensor.shape) for tensor in tensors))
     if len(shapes) > 1:
         raise ValueError(
@@ -176,8 +184,11 @@ def target_spec(targets: Tensor) -> TargetSpec:
     return TargetSpec(dtype, targets.shape[1:])
 
 
-def some_targets(source: Split | GeneratedDataset) -> Tensor:
+def some_targets(source: Any) -> Tensor:
     """Returns one target or more from the examples of a task, ``[N, ...]``."""
-    if not isinstance(source, Split):
+    if isinstance(source, GeneratedDataset):
         return source.draw(1, torch.Generator())[1]
+    if not isinstance(source, Split):
+        found: Tensor = source.first()[1]
+        return found
     return source.targets if source.rows is None else source.targets[source.rows[:1]]

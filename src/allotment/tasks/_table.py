@@ -166,6 +166,10 @@ def _parts(
 
 def _targets(x: Columns, targets: Any, unknown: Any) -> Columns:
     names = [targets] if isinstance(targets, str) else targets
+    if isinstance(names, list | tuple) and not names:
+        raise ValueError(
+            "`targets` should be names of columns, one at least, or another table. Found none."
+        )
     if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
         return {name: chosen(x, name, "A target") for name in names}
     y = columns_of(targets, prefix="y", unknown=unknown)

@@ -8,14 +8,15 @@ from typing import Any
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._checks import check_positive, described
+from .._checks import check_number, check_positive, check_whole, described
+from ._labels import MultiLabel, TaskLabels
 from ._split import GeneratedDataset, Split, with_known_targets
 from ._stream import ArrayExamples, IndexedExamples, Stream, as_source
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 # From the outputs and targets of a whole split to a number, or a metric of torchmetrics.
 Metric = Callable[[Tensor, Tensor], Any]
-HeldOut = Split | IndexedExamples | Stream
+HeldOut = Split | IndexedExamples | Stream | TaskLabels
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +25,8 @@ class Task:
 
     ``train``, ``validation`` and ``test`` are pairs of tensors or arrays, of which inputs may be a
     dict or a tuple of arrays; map-style datasets; or whatever gives batches: a `DataLoader`, an
-    iterable, a function that returns an iterator. ``train`` may be a `GeneratedDataset` too.
+    iterable, a function that returns an iterator. What has targets of several tasks is a
+    `MultiLabel`, given to each. ``train`` may be a `GeneratedDataset` too.
     Arrays lie on the device as a whole; all else is fetched batch by batch. Integer targets of -100
     are labels that are not known: examples without any known label are left out.
 
@@ -66,6 +68,8 @@ class Task:
             sizes.insert(0, "generated examples")
         if isinstance(self.train, Stream):
             sizes.insert(0, "batches that stream")
+        if isinstance(self.train, TaskLabels):
+            sizes.insert(0, "shared batches")
         if self.n_outputs:
             sizes.append(f"{self.n_outputs} output{'s' * (self.n_outputs != 1)}")
         return f"Task({self.name!r}: {', '.join(sizes)})"
@@ -82,7 +86,7 @@ class Task:
                     f"Task {self.name!r}: `{part}` should be fixed. Found GeneratedDataset."
                 )
             try:
-                source = as_source(value)
+                source = self._source(value)
                 known = with_known_targets(source) if isinstance(source, Split) else source
                 object.__setattr__(self, part, known)
             except ValueError as error:
@@ -91,14 +95,27 @@ class Task:
         if self.n_outputs == 0:
             object.__setattr__(self, "n_outputs", self._natural_n_outputs())
 
+    def _source(self, value: Any) -> HeldOut:
+        """Returns where examples come from, given any of the forms they may have."""
+        if isinstance(value, MultiLabel):
+            return TaskLabels(value, self.name)
+        return value if isinstance(value, TaskLabels) else as_source(value)
+
     def _check_numbers_and_functions(self) -> None:
-        check_positive("weight", self.weight)
-        check_positive("sampling", self.sampling)
+        check_whole("n_outputs", self.n_outputs)
+        for name, value in (("weight", self.weight), ("sampling", self.sampling)):
+            check_number(name, value)
+            check_positive(name, value)
         if self.loss is not None and not callable(self.loss):
             raise TypeError(
                 f"Task {self.name!r}: `loss` should be a function of outputs and targets, such as "
                 "torch.nn.functional.l1_loss, or None: cross-entropy for integer targets, the "
                 f"mean squared error for others. Found `loss = {self.loss!r}`."
+            )
+        if not isinstance(self.metrics, Mapping):
+            raise TypeError(
+                f"Task {self.name!r}: `metrics` should be a dict of functions by name, such as "
+                f'{{"auc": f}}. Found {described(self.metrics)}.'
             )
         for name, metric in self.metrics.items():
             if not callable(metric):

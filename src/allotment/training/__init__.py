@@ -22,9 +22,11 @@ from .._schema import Outcome as Outcome
 from .._schema import TrainingState as TrainingState
 from ._cost import step_operations as step_operations
 from ._fit import fit as fit
-from ._fit import predict as predict
+from ._inference import evaluate as evaluate
+from ._inference import predict as predict
 from ._loggers import MetricsLogger as MetricsLogger
 from ._loggers import log_to as log_to
+from ._result import EvaluationResult as EvaluationResult
 from ._result import FitResult as FitResult
 from ._signals import asked_by_signals as asked_by_signals
 from ._train import Progress as Progress

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from .._checks import described, first_line
 from .._engine import Run, why_fetched
 from .._streams import torch_stream
-from ..modules import ModularLayer, MultiTaskNetwork, TaskNetwork
+from ..modules import ModularLayer, MultiTaskNetwork, TaskNetwork, for_task
 from ..tasks import GeneratedDataset, HeldOut, Split, as_inputs, as_targets, preprocess
 
 _INTEGERS = " Integer inputs stay integers: make them floating-point where they are numbers."
@@ -39,7 +39,8 @@ def outputs_of(network: TaskNetwork, x: Tensor, seed: int) -> list[Tensor]:
     left as it is.
     """
     network = deepcopy(network).cpu().eval()
-    with torch_stream(seed, "trial"):
+    # Parts that differ by task, beside the components of modular layers, are tried for the first.
+    with torch_stream(seed, "trial"), for_task(0):
         if not isinstance(network, MultiTaskNetwork):
             tasks = enumerate(network.task_names)
             return [

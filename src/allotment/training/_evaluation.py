@@ -1,6 +1,6 @@
 """How well runs do on held-out examples, with the gates of evaluation."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.utils._pytree import tree_leaves, tree_map
 
-from .._engine import FlatParameters, Run, rounded, widened
+from .._engine import FlatParameters, Run, check_labels, rounded, widened
 from .._schema import Evaluation, Floats
 from .._streams import torch_stream
 from ..tasks import (
@@ -19,6 +19,7 @@ from ..tasks import (
     Split,
     Stream,
     Task,
+    TaskLabels,
     as_inputs,
     as_targets,
     on_device,
@@ -50,6 +51,29 @@ def evaluate(
         parameters.network.eval()
         columns = _columns(runs, parameters, split, is_vmapped)
         parameters.network.train()
+    return _evaluations(columns, split)
+
+
+@torch.no_grad()
+def evaluate_tasks(
+    parameters: FlatParameters, tasks: Mapping[int, Task], split: str, seed: int
+) -> Evaluation:
+    """Returns the evaluation of one run on tasks, given by their places in its network."""
+    state = {name: value[0] for name, value in parameters.state().items()}
+    with torch_stream(seed, f"evaluation/{split}"), parameters.arithmetic():
+        parameters.network.eval()
+        columns = []
+        for place, task in tasks.items():
+            try:
+                columns.append(_column(parameters, state, place, task, split, None))
+            except Exception as error:
+                error.add_note(f"This is the {split} split of task {task.name!r}.")
+                raise
+    return _evaluations(columns, split)[0]
+
+
+def _evaluations(columns: Sequence[Column], split: str) -> list[Evaluation]:
+    """Returns an evaluation for each run, from a column for each task."""
     tables = _joined(columns, np.stack, axis=1)  # [R, T] each
     classifies = not np.isnan(tables.accuracies).all()
     return [
@@ -59,7 +83,7 @@ def evaluate(
             accuracies=tables.accuracies[r] if classifies else None,
             metrics={name: values[r] for name, values in tables.metrics.items()},
         )
-        for r in range(len(runs))
+        for r in range(len(tables.losses))
     ]
 
 
@@ -111,14 +135,19 @@ def _column(
         return Column(nothing, nothing, {})
     total = torch.zeros(2, n_runs or 1, device=parameters.device)
     n_total, seen = torch.zeros((), device=parameters.device), []
-    for x, y in _batches(examples, parameters):
+    for x, y in _said_of(f"Task {task.name!r}, {split}: ", _batches(examples, parameters)):
         n, n_examples = _n_known(y), len(_first_tensor(y))
 
         def one(
             state: dict[str, Tensor], x: Any = x, y: Any = y, n: Tensor = n, end: int = n_examples
         ) -> tuple[Tensor, Tensor]:
             outputs = widened(functional_call(parameters.network, state, (x, index)))[:end]
-            loss = task.loss_function(outputs, y) * n
+            try:
+                loss = task.loss_function(outputs, y) * n
+            except Exception as error:
+                check_labels(task.name, split, outputs, y)
+                error.add_note(f"This is the loss of task {task.name!r}, {split}.")
+                raise
             if not _has_classes(task, outputs):
                 return torch.stack([loss, torch.full_like(loss, torch.nan)]), outputs
             n_right = (outputs.argmax(dim=1) == y).sum()  # no class has the number of a missing one
@@ -134,6 +163,14 @@ def _column(
             seen.append((outputs.cpu(), on_device(y, torch.device("cpu"))))
     losses, accuracies = (total / n_total).cpu().double().numpy()
     return Column(losses, accuracies, _metrics(task, seen))
+
+
+def _said_of(where: str, batches: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
+    """Yields batches; where they cannot be had, it says whose they are."""
+    try:
+        yield from batches
+    except ValueError as error:
+        raise ValueError(f"{where}{error}") from error
 
 
 def _has_classes(task: Task, outputs: Tensor) -> bool:
@@ -172,13 +209,21 @@ def _metrics(task: Task, seen: Sequence[tuple[Tensor, Any]]) -> dict[str, Floats
 def _measured(metric: Metric, outputs: Tensor, targets: Tensor) -> float:
     if hasattr(metric, "update") and hasattr(metric, "compute"):  # one of torchmetrics
         metric.reset()  # type: ignore[attr-defined]
-        metric.update(outputs, targets)
+        metric.update(_shaped(outputs, targets), targets)
         value = metric.compute()
     else:
         value = metric(outputs, targets)
     if isinstance(value, Tensor | np.ndarray) and list(value.shape) not in ([], [1]):
         raise ValueError(f"A metric should be one number. Found shape {list(value.shape)}.")
+    if isinstance(value, Mapping):
+        raise ValueError(f"A metric should be one number. Found several: {', '.join(value)}.")
     return float(value)
+
+
+def _shaped(outputs: Tensor, targets: Any) -> Tensor:
+    """Returns outputs ``[N, 1]`` as ``[N]`` where targets are; torchmetrics wants one shape."""
+    is_column = isinstance(targets, Tensor) and outputs.shape == (*targets.shape, 1)
+    return outputs.squeeze(-1) if is_column else outputs
 
 
 def _batches(source: HeldOut, parameters: FlatParameters) -> Iterator[tuple[Any, Tensor]]:
@@ -187,8 +232,10 @@ def _batches(source: HeldOut, parameters: FlatParameters) -> Iterator[tuple[Any,
     if isinstance(source, Split):
         yield from _batches_of_arrays(source, parameters, size)
         return
-    parts = torch.arange(0 if isinstance(source, Stream) else len(source)).split(size)
-    batches = source if isinstance(source, Stream) else (source.fetch(part) for part in parts)
+    if isinstance(source, Stream | TaskLabels):
+        batches: Iterable[tuple[Any, Any]] = source
+    else:
+        batches = (source.fetch(part) for part in torch.arange(len(source)).split(size))
     for x, y in batches:
         here = as_inputs(on_device(x, parameters.device))
         yield (

@@ -1,21 +1,18 @@
 """Training one network of one's own."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import torch
-from torch import Tensor, nn
-from torch.utils._pytree import tree_leaves, tree_map
+from torch import nn
 
-from .._checks import check_at_least
 from .._engine import Run
 from .._schema import LogEntry
-from ..modules import TaskNetwork, as_network
+from ..modules import as_network
 from ..settings import TrainingSettings
-from ..tasks import Task, as_inputs, on_device, preprocess
+from ..tasks import Task
 from ._display import bar
-from ._result import FitResult
+from ._result import FitResult, are_optional
 from ._signals import asked_by_signals
 from ._train import Progress, train
 
@@ -71,16 +68,14 @@ def fit(
         test=outcome.test,
         best_round=outcome.best_round,
         failed_step=outcome.failed_step,
+        failed_cause=outcome.failed_cause,
         rounds=outcome.rounds,
         rounds_planned=settings.rounds,
         was_interrupted=bool(asked),
         task_names=tuple(task.name for task in run.tasks),
         component_names=run.network.component_names,
         layer_sizes=run.network.layer_sizes,
-        are_optional=tuple(
-            layer.is_update or layer.allocation.sees_examples
-            for layer in run.network.modular_layers
-        ),
+        are_optional=are_optional(run.network),
     )
     for sentence in result.warnings():
         warnings.warn(sentence, stacklevel=2)
@@ -97,53 +92,3 @@ def _tell(on_progress: Callable[[Progress], None], progress: Progress, run: Run)
         run.model.eval()
         error.add_note(f"The network has the weights of round {progress.round}.")
         raise
-
-
-@torch.no_grad()
-def predict(network: nn.Module, inputs: Any, task: int | str, *, batch_size: int = 1_024) -> Tensor:
-    """Returns a task's outputs for inputs, on the CPU; the network computes them as in evaluation.
-
-    >>> from torch import nn, randn
-    >>> from allotment import GumbelMatrix, ModularLayer, MultiTaskNetwork, predict
-    >>> layer = ModularLayer([nn.Linear(8, 4), nn.Linear(8, 4)], GumbelMatrix(1, 2))
-    >>> network = MultiTaskNetwork(None, [layer], {"a": nn.Linear(4, 3)})
-    >>> predict(network, randn(5, 8), "a").shape
-    torch.Size([5, 3])
-
-    Args:
-        network: A network, or any module with modular layers in it.
-        inputs: An array, or a dict or a tuple of arrays, with the examples in front.
-        task: Its name or its index.
-        batch_size: Examples at a time.
-    """
-    check_at_least("batch_size", batch_size, 1)
-    whole = as_network(network)
-    index = whole.task_index(task)
-    device = next((p.device for p in network.parameters()), torch.device("cpu"))
-    was_training = network.training
-    network.eval()
-    try:
-        parts = [
-            whole(_as_in_training(on_device(part, device), whole), index).cpu()
-            for part in _parts(inputs, batch_size)
-        ]
-    finally:
-        network.train(was_training)
-    return torch.cat(parts)
-
-
-def _as_in_training(inputs: Any, network: TaskNetwork) -> Any:
-    """Returns inputs as `fit` gives them to a network; one array of bytes is an image."""
-    if isinstance(inputs, Tensor):
-        return preprocess(inputs, None, 1.0, keep=network.accepted_dtypes)
-    return as_inputs(inputs)
-
-
-def _parts(inputs: Any, size: int) -> Iterator[Any]:
-    arrays = tree_map(torch.as_tensor, inputs)
-    lengths = {len(array) for array in tree_leaves(arrays)}
-    if len(lengths) != 1:
-        raise ValueError(f"All inputs should have one length. Found {sorted(lengths)}.")
-    n = lengths.pop()
-    for first in range(0, max(n, 1), size):
-        yield tree_map(lambda array, at=first: array[at : at + size], arrays)

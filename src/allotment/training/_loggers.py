@@ -9,13 +9,14 @@ from ._train import Progress
 class MetricsLogger(Protocol):
     """What a logger needs: Lightning's for TensorBoard, W&B, MLflow and CSV files have it."""
 
-    def log_metrics(self, metrics: dict[str, float], step: int) -> Any: ...
+    def log_metrics(self, metrics: dict[str, Any], step: int) -> Any: ...
 
 
 def log_to(logger: MetricsLogger, task_names: Sequence[str]) -> Callable[[Progress], None]:
-    """Returns a function for ``fit(on_progress=...)`` that logs losses, accuracies and open gates.
+    """Returns a function for ``fit(on_progress=...)`` that logs losses and open gates.
 
-    A step of the logger is a round. ``task_names`` are in the order of the network.
+    Where there was a validation check, its losses, accuracies and metrics are logged too. A step of
+    the logger is a round. ``task_names`` are in the order of the network.
 
     >>> from torch import nn, randn
     >>> from allotment import GumbelMatrix, ModularLayer, MultiTaskNetwork, Task, TrainingSettings
@@ -39,11 +40,13 @@ def log_to(logger: MetricsLogger, task_names: Sequence[str]) -> Callable[[Progre
                 values["validation_loss"] = entry.validation.losses
                 if entry.validation.accuracies is not None:
                     values["validation_accuracy"] = entry.validation.accuracies
+                for metric, numbers in entry.validation.metrics.items():
+                    values[f"validation_{metric}"] = numbers
             metrics = {
                 f"{what}/{name}": float(value)
                 for what, numbers in values.items()
                 for name, value in zip(task_names, numbers, strict=True)
-                if value == value  # a regression has no accuracy
+                if value == value  # a regression has no accuracy, and a task not all metrics
             }
             logger.log_metrics(metrics | {"gates_open": entry.share_active}, step=entry.round)
 

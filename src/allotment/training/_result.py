@@ -1,4 +1,4 @@
-"""What training a network gave, and how it reads."""
+"""What training or evaluating a network gave, and how it reads."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from .._schema import Evaluation, Floats, LogEntry
+from ..modules import TaskNetwork
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class FitResult:
         layer_sizes: Components in each modular layer.
         are_optional: Whether a task may use none of a layer's components: the layer adds to a part
             that every task has, or its gates depend on the example.
+        failed_cause: Why the loss was not finite, where the examples are to blame.
     """
 
     embeddings: Floats
@@ -48,28 +50,39 @@ class FitResult:
     component_names: tuple[str, ...]
     layer_sizes: tuple[int, ...]
     are_optional: tuple[bool, ...]
+    failed_cause: str = ""
 
     def dead(self) -> dict[str, list[int]]:
         """Returns, by task, the modular layers that give zeros for it: it uses nothing of them."""
-        ends = np.cumsum(self.layer_sizes)[:-1]
-        layers = np.split(np.nan_to_num(self.embeddings, nan=1.0), ends, axis=1)
-        found = {
-            name: [
-                n
-                for n, layer in enumerate(layers)
-                if not self.are_optional[n] and not layer[task].any()
-            ]
-            for task, name in enumerate(self.task_names)
-        }
-        return {name: numbers for name, numbers in found.items() if numbers}
+        return dead_layers(self.embeddings, self.task_names, self.layer_sizes, self.are_optional)
 
     def warnings(self) -> list[str]:
         """Returns what should not stay unsaid, a sentence each."""
         if self.failed_step is not None:
+            hint = "A smaller `learning_rate` or `clip_norm=1.0` may help."
+            if self.failed_cause:
+                hint = f"It may be that {self.failed_cause}."
             return [
                 f"The loss was not finite at task batch {self.failed_step}, and nothing was learnt "
-                "from there on. A smaller `learning_rate` or `clip_norm=1.0` may help."
+                f"from there on. {hint}"
             ]
+        return [*self._of_unseen(), *self._of_dead()]
+
+    def _of_unseen(self) -> list[str]:
+        """Returns which tasks were in no batch, if any."""
+        are_unseen = np.isnan(self._training_losses())
+        unseen = [name for name, own in zip(self.task_names, are_unseen, strict=True) if own]
+        if not unseen or not self.history:
+            return []
+        others = f" (and {len(unseen) - 1} more)" if len(unseen) > 1 else ""
+        return [
+            f"Task {unseen[0]!r}{others} was in no batch of {self.rounds:,} rounds: it is drawn "
+            "too seldom, or none of its labels is known. A larger `sampling` or more "
+            "`rounds` may help."
+        ]
+
+    def _of_dead(self) -> list[str]:
+        """Returns which tasks use nothing of some layer, if any."""
         dead = self.dead()
         if not dead:
             return []
@@ -133,6 +146,65 @@ class FitResult:
                 "overfitting is seen."
             )
         return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvaluationResult:
+    """How well a network does on held-out examples; `print` shows it as a table.
+
+    Attributes:
+        split: "train", "validation" or "test".
+        task_names: One for each task.
+        losses: Each task's mean loss, ``[T]``; NaN for a task without this split.
+        accuracies: Each task's share of right answers, 0 to 1, ``[T]``; NaN for a regression, and
+            None where all are.
+        metrics: By name, what each task's own metric is, ``[T]``; NaN for a task without it.
+    """
+
+    split: str
+    task_names: tuple[str, ...]
+    losses: Floats
+    accuracies: Floats | None
+    metrics: dict[str, Floats]
+
+    def by_task(self) -> dict[str, dict[str, float]]:
+        """Returns the numbers of each task, those that it has: its loss, accuracy and metrics."""
+        return {
+            name: {what: float(of[t]) for what, of in self._columns() if not np.isnan(of[t])}
+            for t, name in enumerate(self.task_names)
+        }
+
+    def __str__(self) -> str:
+        columns = [_aligned(["task", *self.task_names], "<")]
+        for head, values in self._columns():
+            columns.append(_aligned([f"{self.split} {head}", *map(_number, values)], ">"))
+        return "\n".join("  ".join(cells) for cells in zip(*columns, strict=True))
+
+    def _columns(self) -> list[tuple[str, Floats]]:
+        shares = [] if self.accuracies is None else [("accuracy", self.accuracies)]
+        return [("loss", self.losses), *shares, *self.metrics.items()]
+
+
+def dead_layers(
+    matrix: Floats,
+    task_names: Sequence[str],
+    layer_sizes: Sequence[int],
+    are_optional: Sequence[bool],
+) -> dict[str, list[int]]:
+    """Returns, by task, the modular layers of which it uses nothing, but should use something."""
+    ends = np.cumsum(layer_sizes)[:-1]
+    layers = np.split(np.nan_to_num(matrix, nan=1.0), ends, axis=1)
+    found = {
+        name: [n for n, layer in enumerate(layers) if not (are_optional[n] or layer[task].any())]
+        for task, name in enumerate(task_names)
+    }
+    return {name: numbers for name, numbers in found.items() if numbers}
+
+
+def are_optional(network: TaskNetwork) -> tuple[bool, ...]:
+    """Returns for each modular layer whether a task may use none of its components."""
+    layers = network.modular_layers
+    return tuple(layer.is_update or layer.allocation.sees_examples for layer in layers)
 
 
 def _aligned(cells: Sequence[str], side: str) -> list[str]:

@@ -1,5 +1,6 @@
 """What a training has done so far, brought to the host once a block, and its best weights."""
 
+import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
 
@@ -188,10 +189,21 @@ class BestCheckpoint:
             self._snapshot = self._parameters.snapshot()
             fill("best", self._snapshot, tensors, self._parameters)
 
-    def restore(self) -> None:
-        """Puts the best weights back; a run whose score was never a number has its last ones."""
+    def restore(self, failed: Sequence[int | None]) -> None:
+        """Puts the best weights back; a run whose score was never a number has its last ones.
+
+        Of runs that ``failed`` it is known why; else it is told.
+        """
         if self._snapshot is not None:
             was_best = [done is not None for done in self.rounds]
+            if any(not own and at is None for own, at in zip(was_best, failed, strict=True)):
+                ended = ", and `patience` ended the training" if any(self.over) else ""
+                warnings.warn(
+                    "What `keep_best` goes by should be a number at some check. Found NaN at all "
+                    f"of them for {self._by or 'the validation losses'}: the last weights are kept"
+                    f"{ended}.",
+                    stacklevel=4,
+                )
             self._parameters.restore(self._chosen(was_best, self._snapshot))
 
     def _chosen(self, runs: Sequence[bool], others: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -17,6 +17,8 @@ from ..modules import as_network
 from ..settings import ROUNDS_PER_BLOCK
 from ._diagnostics import explain, is_told
 from ._evaluation import evaluate
+from ._result import are_optional, dead_layers
+from ._statistics import warn_of_shared_statistics
 from ._tracker import N_ENTRIES, BestCheckpoint, Tracker
 from ._validation import check_device, check_runs
 
@@ -67,6 +69,7 @@ def train(
         raise TypeError(f"`resume_from` should be a TrainingState. Found {described(resume_from)}.")
     found = check_device(device)
     check_runs(runs)
+    warn_of_shared_statistics(runs[0])
     return _training(runs, found, n_last_rounds, resume_from)  # so that checks come with the call
 
 
@@ -117,7 +120,7 @@ def _training(
         if asked or None not in best.over:
             break
     trainer.settle()
-    best.restore()
+    best.restore(tracker.failed)
     outcomes = _outcomes(runs, trainer, tracker, best, done, time.perf_counter() - started)
     rest = tracker.entries(done, None) if tracker.is_amid else None  # where it was stopped
     yield Progress(done, tracker.last_block, list(tracker.failed), rest, outcomes=outcomes)
@@ -213,10 +216,12 @@ def _outcomes(
     tests = evaluate(runs, parameters, "test", is_vmapped)
     final_losses = tracker.final_losses()
     probabilities, matrices = parameters.gates()
+    names, optional = [t.name for t in runs[0].tasks], are_optional(parameters.network)
     return [
         Outcome(
             status="finished" if tracker.failed[run] is None else "failed",
             failed_step=tracker.failed[run],
+            failed_cause="" if tracker.failed[run] is None else trainer.blame(run),
             rounds=best.over[run] or done,
             seconds=seconds,
             n_together=len(runs),
@@ -227,6 +232,7 @@ def _outcomes(
             validation=validations[run] if validations else None,
             test=tests[run] if tests else None,
             weights=parameters.state_dict(run),
+            dead=dead_layers(matrices[run], names, parameters.network.layer_sizes, optional),
         )
         for run in range(len(runs))
     ]

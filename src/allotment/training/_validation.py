@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from .._checks import described, is_list_of
 from .._engine import Run, check_alike, why_fetched
 from ..modules import TaskNetwork
-from ..tasks import UNKNOWN, Split, Stream, Task, mean_squared_error
+from ..tasks import UNKNOWN, Split, Stream, Task, TaskLabels, mean_squared_error
 from ._diagnostics import in_words, outputs_of, two_examples
 
 _REGRESSION = " Whole numbers are taken for labels; numbers to predict should be floating-point."
@@ -50,8 +50,11 @@ def check_runs(runs: Sequence[Run]) -> None:
     outputs = _outputs(runs[0])
     seen = set()
     for run in runs:
-        for task in run.tasks if len(runs) > 1 else ():
-            _check_lasts(f"Task {task.name!r}, of several runs: ", task.train)
+        for task in run.tasks:
+            if len(runs) > 1:
+                _check_lasts(f"Task {task.name!r}, of several runs: ", task.train)
+            elif isinstance(task.train, TaskLabels) and run.settings.schedule != "multi_label":
+                _check_lasts(f"Task {task.name!r}, of several that share: ", task.train)
         if not any(parameter.requires_grad for parameter in run.network.parameters()):
             raise ValueError("A network should have parameters that learn. Found all frozen.")
         for index, (task, tried) in enumerate(zip(run.tasks, outputs, strict=False)):
@@ -198,7 +201,10 @@ def _check_held_out(run: Run, task: Task) -> None:
         if split is None:
             continue
         _check_lasts(f"Task {task.name!r}, {name}: ", split)
-        x, y = two_examples(split)
+        try:
+            x, y = two_examples(split)
+        except ValueError as error:
+            raise ValueError(f"Task {task.name!r}, {name}: {error}") from error
         if not isinstance(targets, Tensor) or not isinstance(y, Tensor):
             continue  # targets of any structure, for a loss of one's own
         is_fetched = is_fetched or not isinstance(split, Split)
@@ -217,10 +223,11 @@ def _check_held_out(run: Run, task: Task) -> None:
 
 def _check_lasts(where: str, examples: object) -> None:
     """Raises where examples can be gone through once, but are needed again."""
-    if isinstance(examples, Stream) and examples.is_once:
+    source = examples.batches if isinstance(examples, TaskLabels) else examples
+    if isinstance(source, Stream) and source.is_once:
         raise ValueError(
             f"{where}batches should be such as can be given again, as a function that returns an "
-            f"iterator does. Found {described(examples.source)}, which ends."
+            f"iterator does. Found {described(source.source)}, which ends."
         )
 
 

@@ -6,7 +6,7 @@ import torch
 from pytest import mark
 from torch import nn
 
-from allotment.allocation import GumbelMatrix, NoSharing, SharedBottom
+from allotment.allocation import GumbelByExample, GumbelMatrix, NoSharing, SharedBottom
 from allotment.modules import MultiTaskNetwork
 from allotment.paper.networks import (
     Allocate,
@@ -95,3 +95,17 @@ def test_every_network_starts_from_glorots_values(
     network = build(lambda c, **_: SharedBottom(4, c), FOUR)
     biases = [p for name, p in network.named_parameters() if name.endswith("bias")]
     assert all((bias == 0).all() for bias in biases)
+
+
+def test_an_allocation_starts_as_it_was_made() -> None:
+    made: list[GumbelByExample] = []
+
+    def allocate(n_components: int, *, n_features: int, **_: int) -> GumbelByExample:
+        made.append(GumbelByExample(4, n_components, n_features=n_features))
+        starts.append({name: p.detach().clone() for name, p in made[-1].named_parameters()})
+        return made[-1]
+
+    starts: list[dict[str, torch.Tensor]] = []
+    digits_network(allocate, FOUR)
+    for allocation, start in zip(made, starts, strict=True):
+        assert all(torch.equal(p, start[name]) for name, p in allocation.named_parameters())

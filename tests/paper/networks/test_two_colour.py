@@ -9,7 +9,8 @@ from torch.func import functional_call, vmap
 from torch.testing import assert_close
 
 from allotment._engine._stacked_network import stack
-from allotment.allocation import GumbelMatrix, SharedBottom
+from allotment.allocation import GumbelMatrix, MMoE, SharedBottom
+from allotment.allocation._features import example_features
 from allotment.modules import ModularLayer, MultiTaskNetwork, extract
 from allotment.paper.networks import (
     ConvNormReLU,
@@ -74,6 +75,10 @@ def plain_first() -> MultiTaskNetwork:
     return network_of(SameConv2d(8, 8, 3), ModularLayer(components(), SharedBottom(2, 10)))
 
 
+def gated_first() -> MultiTaskNetwork:
+    return network_of(ModularLayer(components(), MMoE(2, 10, n_features=8)))
+
+
 def gradients(network: nn.Module, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]:
     """Returns outputs for the first task, and the gradients of a sum with weights that differ."""
     network.zero_grad()
@@ -82,7 +87,7 @@ def gradients(network: nn.Module, x: Tensor) -> tuple[Tensor, dict[str, Tensor]]
     return y.detach(), {n: p.grad for n, p in network.named_parameters() if p.grad is not None}
 
 
-@mark.parametrize("made", [modular_first, plain_first])
+@mark.parametrize("made", [modular_first, plain_first, gated_first])
 @mark.parametrize("training", [True, False])
 @mark.parametrize("is_stacked", [True, False])
 def test_a_network_makes_of_truth_values_what_it_makes_of_ones_and_zeros(
@@ -105,6 +110,11 @@ def test_a_stem_is_a_convolution_with_norm_of_single_pixels(images: Tensor) -> N
     seen = stem(images)
     assert isinstance(seen, TwoColourImage) and seen.colours.shape == (5, 2, 8)
     assert_close(seen.pixels(), expected, rtol=1e-9, atol=1e-9)
+
+
+def test_features_for_gates_are_the_means_over_pixels(two_colours: TwoColourImage) -> None:
+    expected = two_colours.pixels().mean(dim=(2, 3))
+    assert_close(example_features(two_colours, 8), expected, rtol=1e-12, atol=1e-12)
 
 
 def test_the_omniglot_network_takes_truth_values_as_they_are() -> None:

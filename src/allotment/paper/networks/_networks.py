@@ -120,10 +120,13 @@ class TwoColourStem(nn.Module):
 def glorot_(module: Module) -> Module:
     """Draws kernels from Glorot's uniform distribution and sets biases to zero, in place.
 
-    These are the defaults of the library the authors used, not torch's. Returns the module.
+    These are the defaults of the library the authors used, not torch's. An allocation starts as it
+    was made. Returns the module.
     """
+    allocations = (part for part in module.modules() if isinstance(part, Allocation))
+    left = {inner for allocation in allocations for inner in allocation.modules()}
     for part in module.modules():
-        if isinstance(part, nn.Linear | nn.Conv2d):
+        if isinstance(part, nn.Linear | nn.Conv2d) and part not in left:
             nn.init.xavier_uniform_(part.weight)
             if part.bias is not None:
                 nn.init.zeros_(part.bias)

@@ -55,6 +55,11 @@ class TwoColourImage(NamedTuple):
         kernels = self.colours.to(self.marks.dtype).transpose(1, 2)[..., None, None]
         return own_kernels(self.marks, kernels, same_window(self.marks.shape[-2:], (1, 1), 1))
 
+    def mean_features(self) -> Tensor:
+        """Returns the mean over pixels of each channel, ``[B, C]``, for gates of each example."""
+        amounts = self.marks.flatten(2).mean(dim=2).to(self.colours.dtype)  # [B, K]
+        return (amounts.unsqueeze(2) * self.colours).sum(dim=1)
+
 
 class SameConv2d(nn.Conv2d):
     """A convolution with "same" padding."""

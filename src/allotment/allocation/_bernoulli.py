@@ -1,0 +1,67 @@
+"""Gates that are open with a probability each: what the methods to learn them share."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from ._base import Allocation, row
+from ._gumbel import averaged, prior
+
+
+class GateTable(Allocation):
+    """A logit for each gate, shape ``[T, C]``; a subclass says how gates are drawn and learnt.
+
+    In evaluation a gate is open where that is at least as likely as shut; open ones are averaged.
+    """
+
+    logits: nn.Parameter
+
+    def __init__(
+        self,
+        n_tasks: int,
+        n_components: int,
+        *,
+        p_init: float | Tensor | Sequence[Sequence[float]] = 0.5,
+    ) -> None:
+        super().__init__(n_tasks, n_components)
+        self.logits = nn.Parameter(torch.logit(prior(p_init, n_tasks, n_components)))
+        self.n_noise = n_components
+
+    def weights(
+        self, task: int | Tensor, x: Tensor | None = None, *, noise: Tensor | None = None
+    ) -> Tensor:
+        logits = row(self.logits, task)
+        return self.training_weights(logits, noise) if self.training else averaged(likely(logits))
+
+    @abstractmethod
+    def training_weights(self, logits: Tensor, noise: Tensor | None) -> Tensor:
+        """Returns the weights of a training pass, ``[C]``, from the logits of its task."""
+
+    def matrix(self) -> Tensor:
+        return likely(self.logits.detach())
+
+    def probabilities(self, task: int | Tensor | None = None) -> Tensor:
+        return torch.sigmoid(self.logits if task is None else row(self.logits, task))
+
+
+def drawn(logits: Tensor, noise: Tensor | None) -> Tensor:
+    """Returns gates that are open with these log-odds, each 0 or 1, without a gradient.
+
+    A gate opens where its noise is above the probability to be shut, as in `GumbelMatrix`: with
+    the same noise both open the same gates.
+    """
+    noise = torch.rand_like(logits) if noise is None else noise
+    return (noise > torch.sigmoid(-logits.detach())).to(logits.dtype)
+
+
+def likely(logits: Tensor) -> Tensor:
+    """Returns the most likely gates, each 0 or 1."""
+    return (logits >= 0).to(logits.dtype)
+
+
+def log_likelihood(logits: Tensor, gates: Tensor) -> Tensor:
+    """Returns the logarithm of the probability of drawing just these gates, all together."""
+    return F.logsigmoid(torch.where(gates != 0, logits, -logits)).sum()

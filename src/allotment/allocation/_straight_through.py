@@ -1,0 +1,29 @@
+"""Binary gates learnt by the straight-through estimator."""
+
+import torch
+from torch import Tensor
+
+from ._bernoulli import GateTable, drawn
+from ._gumbel import averaged
+
+
+class StraightThroughMatrix(GateTable):
+    """Gates drawn in the forward pass, with the gradient of their probability.
+
+    Bengio, Leonard, Courville (2013), "Estimating or Propagating Gradients Through Stochastic
+    Neurons for Conditional Computation". As published: a gate is 0 or 1 by a Bernoulli draw, and
+    the backward pass takes it for its probability. Unlike a `GumbelMatrix` it has no noise in the
+    backward pass and no temperature. The publication also tries the gradient of the logit itself;
+    that is left out. Ours is one gate for each task and component, and that open components are
+    averaged.
+
+    Args:
+        n_tasks: Number of tasks.
+        n_components: Number of components in the layer.
+        p_init: Probability of each gate to be open at the start, one number or ``[T, C]``.
+    """
+
+    def training_weights(self, logits: Tensor, noise: Tensor | None) -> Tensor:
+        p_open = torch.sigmoid(logits)
+        # These brackets keep every gate exactly binary.
+        return averaged(drawn(logits, noise) + (p_open - p_open.detach()))

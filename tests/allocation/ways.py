@@ -1,0 +1,126 @@
+"""What the tests of ways of sharing have in common: networks of them, trained in several ways."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from pytest import mark, param
+from torch import Tensor, nn
+from torch.func import functional_call, grad, vmap
+from torch.testing import assert_close
+
+from allotment import plan
+from allotment.allocation import Allocation
+from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, outcomes_of
+
+Make = Callable[[], Allocation]  # for two tasks, and components of N_INPUTS features
+
+both_schedules = mark.parametrize("schedule", ["alternating", param("joint", marks=mark.slow)])
+
+
+def trained_alone_and_together(make: Make, **changes: Any) -> list[dict[str, Tensor]]:
+    """Returns the first run's state after it was trained alone, and after it was with another.
+
+    Asserts that two runs are one tensor program, and that one alone can be computed eagerly.
+    """
+    settings = SETTINGS.changed(**{"rounds": 6, "allocation_learning_rate": 0.05} | changes)
+
+    def network() -> Any:
+        return a_network(make())
+
+    alone = [a_run(0, settings.changed(trace=False), build=network)]
+    together = [a_run(seed, settings, build=network) for seed in range(2)]
+    made = plan(together)
+    assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
+    return [outcomes_of(runs)[0].weights for runs in (alone, together)]
+
+
+def assert_runs_together_end_as_one_alone(make: Make, **changes: Any) -> dict[str, Tensor]:
+    """Asserts it, in double precision, and returns the run's state."""
+    alone, together = trained_alone_and_together(make, **changes)
+    assert alone.keys() == together.keys()
+    for name, value in alone.items():
+        assert_close(together[name], value, rtol=0, atol=1e-9, msg=f"{name}: {{}}".format)
+    return alone
+
+
+def assert_tasks_are_batched_over(allocation: Allocation) -> None:
+    """Asserts that tensors of tasks give what numbers do, in training and in evaluation."""
+    n_tasks, n_noise = allocation.n_tasks, allocation.n_noise
+    x = torch.randn(5, N_INPUTS) if allocation.sees_examples else None
+    noise = (
+        torch.rand(n_tasks, 5, n_noise)
+        if allocation.sees_examples
+        else torch.rand(n_tasks, n_noise)
+    )
+
+    def weights(task: Tensor | int, noise: Tensor) -> Tensor:
+        return allocation.weights(task, x, noise=noise)
+
+    for is_training in (True, False):
+        allocation.train(is_training)
+        one_by_one = torch.stack([weights(task, noise[task]) for task in range(n_tasks)])
+        assert_close(vmap(weights)(torch.arange(n_tasks), noise), one_by_one)
+    rows = torch.stack([allocation.probabilities(task) for task in range(n_tasks)])
+    assert_close(vmap(allocation.probabilities)(torch.arange(n_tasks)), rows)
+    assert_close(allocation.probabilities(), rows)
+
+
+class _Surrogate(nn.Module):
+    """The loss of one pass with what the allocation adds to it, whose gradient is followed."""
+
+    def __init__(self, allocation: Allocation, loss_of: Callable[[Tensor], Tensor]) -> None:
+        super().__init__()
+        self.allocation = allocation
+        self._loss_of = loss_of
+
+    def forward(self, x: Tensor | None, noise: Tensor) -> Tensor:
+        weights = self.allocation.weights(0, x, noise=noise)
+        loss = self._loss_of(weights)
+        extra = self.allocation.auxiliary_loss(0, loss, weights)
+        return loss if extra is None else loss + extra
+
+
+def gradients_of_draws(
+    allocation: Allocation,
+    loss_of: Callable[[Tensor], Tensor],
+    n_draws: int,
+    x: Tensor | None = None,
+) -> dict[str, Tensor]:
+    """Returns the gradient of each parameter in each of many passes of task 0, ``[N, ...]``."""
+    module = _Surrogate(allocation, loss_of)
+
+    def surrogate(parameters: dict[str, Tensor], noise: Tensor) -> Tensor:
+        found: Tensor = functional_call(module, parameters, (x, noise))
+        return found
+
+    parameters = {f"allocation.{name}": p.detach() for name, p in allocation.named_parameters()}
+    examples = () if x is None else (len(x),)
+    noise = torch.rand(n_draws, *examples, allocation.n_noise)
+    found = vmap(grad(surrogate), in_dims=(None, 0))(parameters, noise)
+    return {name.removeprefix("allocation."): value for name, value in found.items()}
+
+
+def assert_unbiased(draws: Tensor, exact: Tensor, *, n_errors: float = 4.5) -> None:
+    """Asserts that the mean of draws ``[N, ...]`` is the exact value, by its standard error.
+
+    Of a hundred numbers, one in a thousand tests would be off by more than 4.5 of them by chance.
+    """
+    standard_error = draws.std(dim=0) / len(draws) ** 0.5
+    off = (draws.mean(dim=0) - exact).abs()
+    assert (off <= n_errors * standard_error + 1e-12).all(), (draws.mean(dim=0), exact)
+
+
+def all_gates(n: int) -> Tensor:
+    """Returns every way in which ``n`` gates can be open or shut, ``[2^n, n]``."""
+    return (
+        torch.cartesian_prod(*[torch.tensor([0.0, 1.0])] * n)
+        .view(-1, n)
+        .to(torch.get_default_dtype())
+    )
+
+
+def likelihoods(logits: Tensor, gates: Tensor) -> Tensor:
+    """Returns how likely each row of gates is, ``[N]``, given the logits of gates ``[n]``."""
+    p = torch.sigmoid(logits)
+    return torch.where(gates == 1, p, 1 - p).prod(dim=-1)
