@@ -62,6 +62,8 @@ def trained_on_two_levels(run: Run) -> tuple[TaskNetwork, list[float]]:
             losses.append(loss.item())
             observed.append((beside.task, held.detach()))
         for total, parameters in ((inner, others), (outer, allocated)):
+            if not parameters:  # an allocation that only takes notes
+                continue
             found = torch.autograd.grad(
                 total, parameters, allow_unused=True, materialize_grads=True
             )
