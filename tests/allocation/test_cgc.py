@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from allotment.allocation import CGC
 from allotment.modules import ModularLayer, MultiTaskNetwork
-from tests.allocation.together import (
+from tests.allocation.ways import (
     assert_every_parameter_moves,
     assert_mixes_by_example,
     assert_runs_train_together,

@@ -13,7 +13,7 @@ from allotment.allocation import DSelectK
 from allotment.allocation._dselect_k import binary_codes, entropy_of, smooth_step
 from allotment.experiments import using
 from allotment.modules import ModularLayer, MultiTaskNetwork
-from tests.allocation.together import (
+from tests.allocation.ways import (
     assert_every_parameter_moves,
     assert_mixes_by_example,
     assert_runs_train_together,

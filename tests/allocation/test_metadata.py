@@ -16,7 +16,7 @@ from allotment.allocation import Allocation, Annealing, GumbelMatrix, MetadataMa
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.paper.networks import glorot_
 from allotment.tasks import Task
-from tests.allocation.together import (
+from tests.allocation.ways import (
     PLAIN,
     assert_every_parameter_moves,
     assert_runs_train_together,

@@ -14,7 +14,7 @@ from allotment import extract, plan
 from allotment._engine import FlatParameters
 from allotment.allocation import GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork
-from allotment.training import Run, train
+from allotment.training import Run
 from tests.engine.own_allocations import (
     Baselined,
     GatesByExample,
@@ -24,12 +24,16 @@ from tests.engine.own_allocations import (
     Routed,
     SoftMixture,
 )
-from tests.engine.test_trainer import EVERYTHING, assert_trained_plainly
+from tests.engine.test_trainer import (
+    EVERYTHING,
+    assert_one_program_of_plain_loops,
+)
 from tests.training.toy import (
     N_INPUTS,
     SETTINGS,
     a_network,
     a_run,
+    assert_resumed_to_the_bit,
     fitted,
     lines,
     n_different,
@@ -110,11 +114,7 @@ def runs_of(build: Build, n_runs: int, **changes: object) -> list[Run]:
 def test_runs_are_vmapped_and_traced_and_equal_plainly_written_loops(
     build: Build, schedule: str
 ) -> None:
-    runs = runs_of(build, 3, schedule=schedule)
-    made = plan(runs)
-    assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
-    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
-        assert_trained_plainly(run, outcome.weights, atol=1e-9)
+    assert_one_program_of_plain_loops(runs_of(build, 3, schedule=schedule))
 
 
 @mark.slow
@@ -199,12 +199,7 @@ def test_going_on_from_a_state_ends_the_same_to_the_bit(build: Build) -> None:
     def runs() -> list[Run]:
         return [replace(run, settings=SETTINGS.changed(rounds=20)) for run in runs_of(build, 2)]
 
-    progress = next(train(runs()))
-    assert progress.state is not None
-    resumed = list(train(runs(), resume_from=progress.state()))[-1].outcomes
-    assert resumed is not None
-    for whole, rest in zip(outcomes_of(runs()), resumed, strict=True):
-        assert n_different(whole.weights, rest.weights) == 0
+    assert_resumed_to_the_bit(runs)
 
 
 @mark.parametrize("schedule", ["alternating", "joint"])

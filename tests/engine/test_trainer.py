@@ -1,6 +1,6 @@
 """The training step: equal to a plainly written loop, and what each of its parts does."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import torch
@@ -27,6 +27,7 @@ from tests.training.toy import (
     Sorted,
     a_network,
     a_run,
+    assert_one_program,
     classes,
     lines,
     mixed,
@@ -173,6 +174,13 @@ def assert_trained_plainly(run: Run, weights: dict[str, Tensor], *, atol: float)
         if not name.endswith("n_batches"):
             message = f"{name}: {{}}".format
             assert_close(weights[name], value, rtol=0, atol=atol, msg=message)
+
+
+def assert_one_program_of_plain_loops(runs: Sequence[Run]) -> None:
+    """Asserts that runs are vmapped and traced, and that each ends as a plainly written loop."""
+    assert_one_program(runs)
+    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+        assert_trained_plainly(run, outcome.weights, atol=1e-9)
 
 
 @mark.usefixtures("double")

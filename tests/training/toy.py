@@ -21,7 +21,7 @@ from allotment.paper.networks import (
 )
 from allotment.settings import Execution, Optimization, TrainingSettings
 from allotment.tasks import GeneratedDataset, Split, Task
-from allotment.training import FitResult, Progress, Run, fit, train
+from allotment.training import FitResult, Progress, Run, fit, plan, train
 
 N_INPUTS = 6
 SETTINGS = TrainingSettings(
@@ -194,6 +194,29 @@ def outcomes_of(runs: Sequence[Run], *, device: torch.device | str = "cpu") -> l
     outcomes = progress_of(runs, device=device)[-1].outcomes
     assert outcomes is not None
     return outcomes
+
+
+def resumed_outcomes(runs: Callable[[], Sequence[Run]]) -> list[Outcome]:
+    """Returns how runs end that stop after their first block, and go on as new ones."""
+    progress = next(train(runs()))
+    assert progress.state is not None
+    outcomes = list(train(runs(), resume_from=progress.state()))[-1].outcomes
+    assert outcomes is not None
+    return outcomes
+
+
+def assert_resumed_to_the_bit(runs: Callable[[], Sequence[Run]]) -> list[Outcome]:
+    """Asserts that runs which stop and go on end as if they never had; returns their end."""
+    resumed = resumed_outcomes(runs)
+    for whole, rest in zip(outcomes_of(runs()), resumed, strict=True):
+        assert n_different(whole.weights, rest.weights) == 0
+    return resumed
+
+
+def assert_one_program(runs: Sequence[Run]) -> None:
+    """Asserts that one tensor program serves all runs, and that its steps are replayed."""
+    made = plan(runs)
+    assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
 
 
 def weights_of(run: Run, *, device: torch.device | str = "cpu") -> dict[str, Tensor]:

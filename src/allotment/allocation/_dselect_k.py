@@ -5,7 +5,7 @@ from functools import reduce
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_at_least, check_positive, check_whole
+from .._checks import check_at_least, check_count, check_positive, check_whole
 from ._base import Allocation, row
 from ._carrying import carried, carry
 from ._features import example_features
@@ -56,8 +56,7 @@ class DSelectK(Allocation):
     ) -> None:
         super().__init__(n_tasks, n_components)
         check_at_least("n_components", n_components, 2)  # one leaves nothing to select
-        check_whole("k", k)
-        check_at_least("k", k, 1)
+        check_count("k", k)
         check_positive("gamma", gamma)
         check_at_least("entropy", entropy, 0.0)
         if by_example:

@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from .._checks import check_at_least, check_whole
@@ -66,6 +67,16 @@ _current: ContextVar[Pass | None] = ContextVar("_current", default=None)
 def current_pass() -> Pass | None:
     """Returns the pass that is under way, if any."""
     return _current.get()
+
+
+def in_backward_pass() -> str:
+    """Returns what is likely wrong where a layer is called in a backward pass."""
+    if torch._C._current_graph_task_id() == -1:
+        return ""
+    return (
+        " Activation checkpointing calls the layer again in the backward pass: give it "
+        "`partial(contextvars.copy_context().run, block)` in place of `block`."
+    )
 
 
 @contextmanager
