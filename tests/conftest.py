@@ -3,6 +3,7 @@
 import os
 import random
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -23,6 +24,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "slow" in item.keywords:
             item.add_marker(skip)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def no_stacks() -> Iterator[None]:
+    """Keeps torch from noting where it was called at each operation that it records.
+
+    It notes the whole stack, which is deep below pytest: a third of the time of a recording.
+    """
+    from torch._subclasses import fake_tensor
+
+    nothing = SimpleNamespace(extract_stack=list, format_list=list)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fake_tensor, "traceback", nothing)
+        yield
 
 
 @pytest.fixture(autouse=True)

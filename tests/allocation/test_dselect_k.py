@@ -205,10 +205,10 @@ def test_tasks_are_told_apart_by_tensors_too() -> None:
     ("build", "schedule"),
     [
         param(of_tasks, "alternating", id="tasks"),
-        param(with_charges, "alternating", id="charges"),
+        param(with_charges, "alternating", id="charges", marks=mark.slow),
         param(with_charges, "joint", id="charges, joint"),
         param(of_examples, "alternating", id="examples"),
-        param(of_examples, "joint", id="examples, joint"),
+        param(of_examples, "joint", id="examples, joint", marks=mark.slow),
     ],
 )
 def test_many_runs_train_as_one_program(build: Any, schedule: str) -> None:

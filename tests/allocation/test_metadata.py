@@ -20,6 +20,7 @@ from tests.allocation.ways import (
     PLAIN,
     assert_every_parameter_moves,
     assert_runs_train_together,
+    both_schedules,
 )
 from tests.training.toy import SETTINGS, a_network, a_run, outcomes_of
 
@@ -84,7 +85,7 @@ def test_an_unseen_task_with_the_features_of_a_seen_one_gets_its_row(hidden: int
 
 
 @mark.usefixtures("double")
-@mark.parametrize("schedule", ["alternating", "joint"])
+@both_schedules
 def test_with_one_feature_a_task_it_learns_as_a_gumbel_matrix(schedule: str) -> None:
     def built(allocation: Allocation) -> Any:
         return lambda: a_network(allocation)
@@ -175,7 +176,7 @@ def test_tasks_are_told_apart_by_tensors_too() -> None:
 @mark.parametrize(
     ("build", "schedule"),
     [
-        (metadata_network, "alternating"),
+        param(metadata_network, "alternating", marks=mark.slow),
         (metadata_network, "joint"),
         (metadata_network_with_a_hidden_layer, "alternating"),
     ],

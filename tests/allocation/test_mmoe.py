@@ -15,6 +15,7 @@ from tests.allocation.ways import (
     assert_every_parameter_moves,
     assert_mixes_by_example,
     assert_runs_train_together,
+    both_schedules,
 )
 from tests.training.toy import N_INPUTS, a_network
 
@@ -101,7 +102,7 @@ def test_a_network_that_draws_its_linear_layers_anew_leaves_the_gate() -> None:
 
 
 @mark.usefixtures("double")
-@mark.parametrize("schedule", ["alternating", "joint"])
+@both_schedules
 def test_many_runs_train_as_one_program(schedule: str) -> None:
     assert_runs_train_together(mmoe_network, schedule)
 

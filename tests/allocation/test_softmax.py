@@ -8,7 +8,11 @@ from torch.testing import assert_close
 from allotment import extract
 from allotment.allocation import SoftmaxMatrix
 from allotment.modules import MultiTaskNetwork
-from tests.allocation.ways import assert_every_parameter_moves, assert_runs_train_together
+from tests.allocation.ways import (
+    assert_every_parameter_moves,
+    assert_runs_train_together,
+    both_schedules,
+)
 from tests.training.toy import N_INPUTS, a_network, fitted
 
 
@@ -65,7 +69,7 @@ def test_what_it_says_of_itself() -> None:
 
 
 @mark.usefixtures("double")
-@mark.parametrize("schedule", ["alternating", "joint"])
+@both_schedules
 def test_many_runs_train_as_one_program(schedule: str) -> None:
     assert_runs_train_together(softmax_network, schedule)
 

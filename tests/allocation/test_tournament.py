@@ -16,6 +16,7 @@ from allotment.allocation._tournament import Tournament, hashed
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import Split, Task
 from allotment.training import Run, fit
+from tests.allocation.ways import both_schedules
 from tests.engine.test_trainer import assert_one_program_of_plain_loops
 from tests.training.toy import (
     N_INPUTS,
@@ -55,7 +56,7 @@ def runs_of(make: Make, n_runs: int, **changes: Any) -> list[Run]:
 
 
 @mark.usefixtures("double")
-@mark.parametrize("schedule", ["alternating", "joint"])
+@both_schedules
 @mark.parametrize("make", KINDS)
 def test_runs_are_vmapped_and_traced_and_equal_plainly_written_loops(
     make: Make, schedule: str

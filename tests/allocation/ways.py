@@ -19,7 +19,6 @@ from tests.training.toy import (
     a_network,
     a_run,
     assert_one_program,
-    outcomes_of,
     weights_of,
 )
 
@@ -43,8 +42,7 @@ def assert_runs_together_end_as_one_alone(make: Make, **changes: Any) -> dict[st
         return a_network(make())
 
     runs = [a_run(seed, settings, build=network) for seed in range(2)]
-    assert_one_program(runs)
-    together = outcomes_of(runs)[0].weights
+    together = assert_one_program(runs)[0].weights
     alone = weights_of(a_run(0, settings.changed(trace=False), build=network))
     assert alone.keys() == together.keys()
     for name, value in alone.items():

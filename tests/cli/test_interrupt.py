@@ -5,7 +5,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from pytest import mark
+from pytest import mark, param
 
 from allotment.records import unfinished_runs
 from tests.cli.processes import ended, started
@@ -23,7 +23,10 @@ def wait_for(path: Path, process: "subprocess.Popen[str]", seconds: float = 60) 
         time.sleep(0.02)
 
 
-@mark.parametrize(("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@mark.parametrize(
+    ("number", "status"),
+    [(signal.SIGINT, 130), param(signal.SIGTERM, 143, marks=mark.slow)],
+)
 def test_a_signal_stops_with_a_checkpoint_and_says_how_to_go_on(
     number: signal.Signals, status: int, tmp_path: Path
 ) -> None:

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from torch.nn.utils import clip_grad_norm_
 from torch.testing import assert_close
 
-from allotment import plan
 from allotment._engine import Trainer
 from allotment._engine._plan import Operations
 from allotment.allocation import Allocation, GumbelMatrix
@@ -31,6 +30,7 @@ from tests.training.toy import (
     classes,
     lines,
     outcomes_of,
+    planned_outcomes_of,
     progress_of,
 )
 
@@ -118,15 +118,15 @@ Make = Callable[[int, TrainingSettings], Run]
 
 @mark.usefixtures("double")
 @mark.parametrize("schedule", ["alternating", "joint"])
-@mark.parametrize("n_runs", [1, 3])
+@mark.parametrize("n_runs", [param(1, marks=mark.slow), 3])
 @mark.parametrize("make", RUNS)
 def test_training_equals_a_loop_of_two_levels_written_plainly(
     make: Make, n_runs: int, schedule: str
 ) -> None:
     runs = [make(seed, HELD_OUT.changed(schedule=schedule)) for seed in range(n_runs)]
-    made = plan(runs)
+    made, outcomes = planned_outcomes_of(runs)
     assert (made.runs.value, made.step.value) == ("alone" if n_runs == 1 else "vmapped", "traced")
-    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+    for run, outcome in zip(runs, outcomes, strict=True):
         network, losses = trained_on_two_levels(run)
         for name, value in network.state_dict().items():
             if not name.endswith("n_batches"):

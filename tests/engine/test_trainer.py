@@ -178,8 +178,7 @@ def assert_trained_plainly(run: Run, weights: dict[str, Tensor], *, atol: float)
 
 def assert_one_program_of_plain_loops(runs: Sequence[Run]) -> None:
     """Asserts that runs are vmapped and traced, and that each ends as a plainly written loop."""
-    assert_one_program(runs)
-    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+    for run, outcome in zip(runs, assert_one_program(runs), strict=True):
         assert_trained_plainly(run, outcome.weights, atol=1e-9)
 
 

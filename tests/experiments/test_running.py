@@ -1,6 +1,7 @@
 """Sweeps that are stopped and go on."""
 
 import json
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -63,12 +64,18 @@ def kill_after(n_news: int) -> Callable[[RunGroup, Progress], None]:
 
 
 @fixture(scope="module")
-def whole(tmp_path_factory: TempPathFactory) -> Any:
-    """What a sweep leaves that is never stopped."""
+def finished(tmp_path_factory: TempPathFactory) -> Path:
+    """The folder of a sweep that is never stopped."""
     torch.set_num_threads(1)
     out = tmp_path_factory.mktemp("whole")
     run_sweep(a_sweep(out), quiet)
-    return records_in(out)
+    return out
+
+
+@fixture(scope="module")
+def whole(finished: Path) -> Any:
+    """What a sweep leaves that is never stopped."""
+    return records_in(finished)
 
 
 @mark.parametrize(
@@ -153,9 +160,11 @@ def test_runs_closed_before_a_crash_are_left_as_they_are(
     assert records_in(sweep.out) == whole
 
 
-def test_a_finished_sweep_has_nothing_left_to_do(tmp_path: Path) -> None:
-    sweep = a_sweep(tmp_path)
-    folders = run_sweep(sweep, quiet)
+def test_a_finished_sweep_has_nothing_left_to_do(finished: Path, tmp_path: Path) -> None:
+    sweep = a_sweep(shutil.copytree(finished, tmp_path, dirs_exist_ok=True))
+    folders = [
+        tmp_path / method.name / f"seed-{seed:03d}" for method in sweep.methods for seed in range(2)
+    ]
     before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*")}
     said: list[str] = []
     assert run_sweep(replace(sweep, resume=True), kill_after(1), say=said.append) == folders

@@ -1,13 +1,14 @@
 """Learning rates chosen on validation, before the runs that count."""
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from pytest import MonkeyPatch, mark, raises
+from pytest import TempPathFactory, fixture, mark, param, raises
 from torch import nn
 
 from allotment.allocation import GumbelMatrix, SharedBottom
@@ -24,7 +25,7 @@ from allotment.experiments import (
     using,
 )
 from allotment.modules import ModularLayer, MultiTaskNetwork
-from allotment.records import keep_rates, read_kept_rates, read_rates, read_run
+from allotment.records import RunRecord, keep_rates, read_kept_rates, read_rates, read_run
 from allotment.settings import Optimization, TrainingSettings
 from allotment.tasks import Task
 
@@ -71,10 +72,23 @@ def sweep(tmp_path: Path, **changes: Any) -> Sweep:
     return Sweep(experiment=experiment, out=tmp_path / "runs", **changes)
 
 
-def test_the_best_on_validation_is_chosen_and_trained_with(tmp_path: Path) -> None:
-    folders = run_sweep(sweep(tmp_path))
+@fixture(scope="module")
+def whole(tmp_path_factory: TempPathFactory) -> Path:
+    """A folder that holds what a sweep leaves that is never stopped."""
+    torch.set_num_threads(1)
+    out = tmp_path_factory.mktemp("whole")
+    run_sweep(sweep(out))
+    return out
+
+
+def runs_in(folder: Path) -> list[RunRecord]:
+    return [read_run(path) for path in sorted((folder / "runs").glob("*/seed-*"))]
+
+
+def test_the_best_on_validation_is_chosen_and_trained_with(whole: Path) -> None:
+    folders = sorted((whole / "runs").glob("*/seed-*"))
     assert [folder.name for folder in folders] == ["seed-000", "seed-001"] * 2
-    chosen = json.loads((tmp_path / "runs" / "rates.json").read_text())
+    chosen = json.loads((whole / "runs" / "rates.json").read_text())
     assert chosen["experiment"] == "mine"
     for folder in folders:
         header = read_run(folder).header
@@ -89,17 +103,14 @@ def test_the_best_on_validation_is_chosen_and_trained_with(tmp_path: Path) -> No
         assert header.experiment == "mine"
 
 
-def test_nothing_is_chosen_on_test(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
-    before = run_sweep(sweep(tmp_path / "a"))
+def test_nothing_is_chosen_on_test(whole: Path, tmp_path: Path) -> None:
     spoilt = [replace(task, test=(torch.randn(9, 3), torch.randn(9))) for task in tasks()]
-    run_sweep(sweep(tmp_path / "b", experiment={"tasks": spoilt}))
-    assert before
-    assert read_rates(tmp_path / "a" / "runs") == read_rates(tmp_path / "b" / "runs")
+    run_sweep(sweep(tmp_path, experiment={"tasks": spoilt}))
+    assert read_rates(whole / "runs") == read_rates(tmp_path / "runs") != {}
 
 
-def test_the_rates_of_a_method_train_together(tmp_path: Path) -> None:
-    run_sweep(sweep(tmp_path))
-    trials = sorted((tmp_path / "runs-search").glob("*/seed-*"))
+def test_the_rates_of_a_method_train_together(whole: Path) -> None:
+    trials = sorted((whole / "runs-search").glob("*/seed-*"))
     assert len(trials) == 2 * 3 * 2
     assert {read_run(folder).outcome.n_together for folder in trials} == {6}
     assert all(read_run(folder).header.experiment == "mine_search" for folder in trials)
@@ -115,16 +126,21 @@ def test_a_choice_is_made_once(tmp_path: Path) -> None:
     assert read_rates(tmp_path / "runs") == both
 
 
-def test_other_declared_rates_than_those_of_the_search_are_told(tmp_path: Path) -> None:
-    run_sweep(sweep(tmp_path))
+def test_other_declared_rates_than_those_of_the_search_are_told(
+    whole: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(whole, tmp_path, dirs_exist_ok=True)
     training = EXPERIMENT.training.changed(learning_rate=0.1)
     with raises(ValueError, match=r"'shared' should be those its search began with"):
         run_sweep(sweep(tmp_path, experiment={"training": training}, first_seed=7))
 
 
-@mark.parametrize("n_blocks", [1, 4, 7])  # in the search, at its end, and in the runs that count
-def test_a_sweep_that_was_stopped_ends_as_one_that_was_not(n_blocks: int, tmp_path: Path) -> None:
-    whole = [read_run(folder) for folder in run_sweep(sweep(tmp_path / "whole"))]
+@mark.parametrize(  # in the search, at its end, and in the runs that count
+    "n_blocks", [1, param(4, marks=mark.slow), 7]
+)
+def test_a_sweep_that_was_stopped_ends_as_one_that_was_not(
+    n_blocks: int, whole: Path, tmp_path: Path
+) -> None:
     stop, seen = Stop(), []
 
     def on_progress(*news: Any) -> None:
@@ -134,8 +150,8 @@ def test_a_sweep_that_was_stopped_ends_as_one_that_was_not(n_blocks: int, tmp_pa
 
     with raises(Stopped):
         run_sweep(sweep(tmp_path, options={"experiment": "mine"}), on_progress, stop=stop)
-    resumed = [read_run(folder) for folder in run_sweep(sweep(tmp_path, resume=True))]
-    for a, b in zip(whole, resumed, strict=True):
+    run_sweep(sweep(tmp_path, resume=True))
+    for a, b in zip(runs_in(whole), runs_in(tmp_path), strict=True):
         assert a.header.settings == b.header.settings
         assert a.outcome.final_loss == b.outcome.final_loss
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import torch
 from numpy.testing import assert_allclose
+from pytest import MonkeyPatch
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -21,7 +22,7 @@ from allotment.paper.networks import (
 )
 from allotment.settings import Execution, Optimization, TrainingSettings
 from allotment.tasks import GeneratedDataset, Split, Task
-from allotment.training import FitResult, Progress, Run, fit, plan, train
+from allotment.training import ExecutionPlan, FitResult, Progress, Run, _train, fit, train
 
 N_INPUTS = 6
 SETTINGS = TrainingSettings(
@@ -213,10 +214,29 @@ def assert_resumed_to_the_bit(runs: Callable[[], Sequence[Run]]) -> list[Outcome
     return resumed
 
 
-def assert_one_program(runs: Sequence[Run]) -> None:
-    """Asserts that one tensor program serves all runs, and that its steps are replayed."""
-    made = plan(runs)
+def planned_outcomes_of(runs: Sequence[Run]) -> tuple[ExecutionPlan, list[Outcome]]:
+    """Trains runs together; returns how they were computed, and how each ended.
+
+    To ask `plan` beforehand would have the step recorded once more.
+    """
+    make, made = _train._trainer, []
+
+    def noted(*arguments: Any) -> Any:
+        made.append(make(*arguments))
+        return made[-1]
+
+    with MonkeyPatch.context() as patch:
+        patch.setattr(_train, "_trainer", noted)
+        outcomes = outcomes_of(runs)
+    (trainer,) = made
+    return trainer.plan, outcomes
+
+
+def assert_one_program(runs: Sequence[Run]) -> list[Outcome]:
+    """Asserts that one tensor program serves all runs, recorded once; returns how each ended."""
+    made, outcomes = planned_outcomes_of(runs)
     assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
+    return outcomes
 
 
 def weights_of(run: Run, *, device: torch.device | str = "cpu") -> dict[str, Tensor]:
