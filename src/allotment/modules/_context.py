@@ -53,6 +53,19 @@ class Pass:
     noise: Noise = Noise()
     used: list[Used] = field(default_factory=list)
 
+    def auxiliary_loss(self, loss: Tensor) -> Tensor:
+        """Returns what allocations add to the task's loss, 0 where none adds anything."""
+        found = (
+            used.allocation.auxiliary_loss(self.task, loss, used.weights) for used in self.used
+        )
+        return sum((extra for extra in found if extra is not None), torch.zeros_like(loss))
+
+    @torch.no_grad()
+    def observe(self, loss: Tensor) -> None:
+        """Tells the task's loss to each allocation, for those that learn by reward."""
+        for allocation in dict.fromkeys(used.allocation for used in self.used):
+            allocation.observe(self.task, loss.detach())
+
     def count_batch(self) -> None:
         """Tells each allocation in training that a batch has passed, once for all its calls."""
         for allocation in dict.fromkeys(used.allocation for used in self.used):
