@@ -4,6 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import pytest
+
+pytest.importorskip("torchdata", reason="torchdata is not installed here")
 from pytest import mark, param, warns
 from torch.utils.data import DataLoader
 from torchdata import stateful_dataloader
