@@ -31,8 +31,8 @@ test: $(DEV)  ## run every check that CI runs
 test-slow: $(DEV)  ## run the slow tests, and list how long each took
 	@$(PYTEST) -n auto --runslow -m slow --durations=0 --durations-min=0
 
-test-gpu:  ## run the tests on a GPU, with the Python that is there
-	ALLOTMENT_TEST_DEVICE=cuda PYTHONPATH=src:$(PYTHONPATH) $(BASE_PYTHON) -m pytest -p no:benchmark -n 6 tests
+test-gpu:  ## run the tests on a GPU, with the Python that is there, and keep their result
+	PYTHONPATH=src:$(PYTHONPATH) $(BASE_PYTHON) -m tools.gpu_tests
 
 metrics: $(RUNTIME)  ## measure the code: import chains, complexity, sizes, the way of one `fit`
 	@$(PYTHON) -m tools.metrics

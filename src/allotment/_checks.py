@@ -103,6 +103,12 @@ def check_at_least(name: str, value: float, minimum: float) -> None:
         raise ValueError(f"`{name}` should be at least {minimum}. Found `{name} = {value}`.")
 
 
+def check_count(name: str, value: int, minimum: int = 1) -> None:
+    """Raises unless ``value`` is a whole number, ``minimum`` or more."""
+    check_whole(name, value)
+    check_at_least(name, value, minimum)
+
+
 def check_positive(name: str, value: float) -> None:
     """Raises unless ``value`` is above zero."""
     if not value > 0:

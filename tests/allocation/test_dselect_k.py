@@ -13,7 +13,7 @@ from allotment.allocation import DSelectK
 from allotment.allocation._dselect_k import binary_codes, entropy_of, smooth_step
 from allotment.experiments import using
 from allotment.modules import ModularLayer, MultiTaskNetwork
-from tests.allocation.together import (
+from tests.allocation.ways import (
     assert_every_parameter_moves,
     assert_mixes_by_example,
     assert_runs_train_together,
@@ -55,7 +55,7 @@ def test_the_smooth_step_is_the_published_cubic() -> None:
 def test_codes_are_binary_numbers() -> None:
     expected = torch.tensor([[int(digit) for digit in f"{n:03b}"] for n in range(5)])
     assert_close(binary_codes(5), expected.float())
-    assert [binary_codes(n).shape[1] for n in (1, 2, 3, 4, 5, 8, 9)] == [1, 1, 2, 2, 3, 3, 4]
+    assert [binary_codes(n).shape[1] for n in (2, 3, 4, 5, 8, 9)] == [1, 2, 2, 3, 3, 4]
 
 
 def test_weights_are_the_published_mixture_of_selectors() -> None:
@@ -248,3 +248,9 @@ def test_bad_options_are_named(
 ) -> None:
     with raises(error, match=message):
         DSelectK(2, 4, **changes)
+
+
+def test_one_component_leaves_nothing_to_select() -> None:
+    with raises(ValueError, match=r"`n_components` should be at least 2\. Found"):
+        DSelectK(2, 1, k=1)
+    assert DSelectK(2, 2, k=1).matrix().shape == (2, 2)

@@ -16,12 +16,12 @@ from allotment.allocation import Allocation, Annealing, GumbelMatrix, MetadataMa
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.paper.networks import glorot_
 from allotment.tasks import Task
-from tests.allocation.together import (
+from tests.allocation.ways import (
     PLAIN,
     assert_every_parameter_moves,
     assert_runs_train_together,
+    both_schedules,
 )
-from tests.allocation.ways import both_schedules
 from tests.training.toy import SETTINGS, a_network, a_run, outcomes_of
 
 FEATURES = [[1.0, 0.5, -1.0], [0.2, -0.7, 0.4]]

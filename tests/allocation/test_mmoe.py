@@ -11,12 +11,12 @@ from torch.testing import assert_close
 from allotment.allocation import MMoE
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.paper.networks import glorot_
-from tests.allocation.together import (
+from tests.allocation.ways import (
     assert_every_parameter_moves,
     assert_mixes_by_example,
     assert_runs_train_together,
+    both_schedules,
 )
-from tests.allocation.ways import both_schedules
 from tests.training.toy import N_INPUTS, a_network
 
 

@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from allotment.allocation import ScoreFunctionMatrix
-from allotment.training import Run, train
+from allotment.training import Run
 from tests.allocation.ways import (
     all_gates,
     assert_runs_together_end_as_one_alone,
@@ -16,7 +16,13 @@ from tests.allocation.ways import (
     gradients_of_draws,
     likelihoods,
 )
-from tests.training.toy import SETTINGS, a_network, a_run, fitted, n_different, outcomes_of
+from tests.training.toy import (
+    SETTINGS,
+    a_network,
+    a_run,
+    assert_resumed_to_the_bit,
+    fitted,
+)
 
 P = [[0.2, 0.5, 0.9, 0.4], [0.7, 0.3, 0.6, 0.1]]
 N_DRAWS = 20_000
@@ -139,11 +145,7 @@ def test_going_on_from_a_state_ends_the_same_to_the_bit() -> None:
         settings = SETTINGS.changed(rounds=20)
         return [a_run(0, settings, build=lambda: a_network(ScoreFunctionMatrix(2, 3)))]
 
-    progress = next(train(runs()))
-    assert progress.state is not None
-    resumed = list(train(runs(), resume_from=progress.state()))[-1].outcomes
-    assert resumed is not None
-    assert n_different(outcomes_of(runs())[0].weights, resumed[0].weights) == 0
+    assert_resumed_to_the_bit(runs)
 
 
 def test_fitting_observes_every_batch() -> None:

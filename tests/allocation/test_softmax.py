@@ -8,8 +8,11 @@ from torch.testing import assert_close
 from allotment import extract
 from allotment.allocation import SoftmaxMatrix
 from allotment.modules import MultiTaskNetwork
-from tests.allocation.together import assert_every_parameter_moves, assert_runs_train_together
-from tests.allocation.ways import both_schedules
+from tests.allocation.ways import (
+    assert_every_parameter_moves,
+    assert_runs_train_together,
+    both_schedules,
+)
 from tests.training.toy import N_INPUTS, a_network, fitted
 
 

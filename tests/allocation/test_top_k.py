@@ -16,7 +16,7 @@ from allotment.allocation._top_k import expected_load, k_at, top_k_softmax, unev
 from allotment.experiments import using
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.paper.networks import omniglot_network
-from tests.allocation.together import (
+from tests.allocation.ways import (
     assert_every_parameter_moves,
     assert_mixes_by_example,
     assert_runs_train_together,

@@ -15,16 +15,15 @@ from allotment.allocation import ChampionChallenger, PathNet
 from allotment.allocation._tournament import Tournament, hashed
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import Split, Task
-from allotment.training import Run, fit, train
+from allotment.training import Run, fit
 from tests.allocation.ways import both_schedules
-from tests.engine.test_trainer import assert_trained_plainly, nightly
+from tests.engine.test_trainer import assert_one_program_of_plain_loops, nightly
 from tests.training.toy import (
     N_INPUTS,
     SETTINGS,
     a_run,
-    n_different,
+    assert_resumed_to_the_bit,
     outcomes_of,
-    planned_outcomes_of,
 )
 
 DECISIONS = ("contestants", "losses", "counts", "n_over", "fitness")
@@ -62,11 +61,7 @@ def runs_of(make: Make, n_runs: int, **changes: Any) -> list[Run]:
 def test_runs_are_vmapped_and_traced_and_equal_plainly_written_loops(
     make: Make, schedule: str
 ) -> None:
-    runs = runs_of(make, 2, schedule=schedule)
-    made, outcomes = planned_outcomes_of(runs)
-    assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
-    for run, outcome in zip(runs, outcomes, strict=True):
-        assert_trained_plainly(run, outcome.weights, atol=1e-9)
+    assert_one_program_of_plain_loops(runs_of(make, 2, schedule=schedule))
 
 
 @mark.usefixtures("double")
@@ -80,12 +75,7 @@ def test_a_run_alone_ends_as_it_does_with_others(make: Make) -> None:
 
 @mark.parametrize("make", [KINDS[0], *nightly(KINDS[1:])])
 def test_going_on_from_a_state_ends_the_same_to_the_bit(make: Make) -> None:
-    progress = next(train(runs_of(make, 2)))
-    assert progress.state is not None
-    resumed = list(train(runs_of(make, 2), resume_from=progress.state()))[-1].outcomes
-    assert resumed is not None
-    for whole, rest in zip(outcomes_of(runs_of(make, 2)), resumed, strict=True):
-        assert n_different(whole.weights, rest.weights) == 0
+    assert_resumed_to_the_bit(lambda: runs_of(make, 2))
 
 
 @mark.parametrize("make", KINDS)

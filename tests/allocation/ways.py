@@ -4,50 +4,83 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from pytest import mark, param
+from pytest import approx, mark, param
 from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 from torch.testing import assert_close
 
 from allotment.allocation import Allocation
+from allotment.modules import ModularLayer, MultiTaskNetwork
+from allotment.settings import TrainingSettings
+from tests.engine.test_trainer import assert_one_program_of_plain_loops, assert_trained_plainly
 from tests.training.toy import (
     N_INPUTS,
     SETTINGS,
     a_network,
     a_run,
-    outcomes_of,
-    planned_outcomes_of,
+    assert_one_program,
+    weights_of,
 )
 
 Make = Callable[[], Allocation]  # for two tasks, and components of N_INPUTS features
+Build = Callable[[], MultiTaskNetwork]
+
+# No penalties: what is charged for a share of exactly 0 has no plain form.
+PLAIN = SETTINGS.changed(rounds=8, allocation_learning_rate=0.05, weight_decay=0.3, clip_norm=0.5)
 
 both_schedules = mark.parametrize("schedule", ["alternating", param("joint", marks=mark.slow)])
 
 
-def trained_alone_and_together(make: Make, **changes: Any) -> list[dict[str, Tensor]]:
-    """Returns the first run's state after it was trained alone, and after it was with another.
+def assert_runs_together_end_as_one_alone(make: Make, **changes: Any) -> dict[str, Tensor]:
+    """Asserts that a run of two, one program, ends as one that is computed alone and eagerly.
 
-    Asserts that two runs are one tensor program, and that one alone can be computed eagerly.
+    The caller asks for double precision. Returns the run's state.
     """
     settings = SETTINGS.changed(**{"rounds": 6, "allocation_learning_rate": 0.05} | changes)
 
     def network() -> Any:
         return a_network(make())
 
-    alone = [a_run(0, settings.changed(trace=False), build=network)]
-    together = [a_run(seed, settings, build=network) for seed in range(2)]
-    made, outcomes = planned_outcomes_of(together)
-    assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
-    return [outcomes_of(alone)[0].weights, outcomes[0].weights]
-
-
-def assert_runs_together_end_as_one_alone(make: Make, **changes: Any) -> dict[str, Tensor]:
-    """Asserts it, in double precision, and returns the run's state."""
-    alone, together = trained_alone_and_together(make, **changes)
+    runs = [a_run(seed, settings, build=network) for seed in range(2)]
+    together = assert_one_program(runs)[0].weights
+    alone = weights_of(a_run(0, settings.changed(trace=False), build=network))
     assert alone.keys() == together.keys()
     for name, value in alone.items():
         assert_close(together[name], value, rtol=0, atol=1e-9, msg=f"{name}: {{}}".format)
     return alone
+
+
+def assert_runs_train_together(
+    build: Build, schedule: str = "alternating", settings: TrainingSettings = PLAIN
+) -> None:
+    """Asserts that two runs are one program, and end as plainly written loops do.
+
+    The caller asks for double precision. A run alone ends the same.
+    """
+    own = settings.changed(schedule=schedule)
+    runs = [a_run(seed, own, build=build) for seed in range(2)]
+    assert_one_program_of_plain_loops(runs)
+    assert_trained_plainly(runs[0], weights_of(a_run(0, own, build=build)), atol=1e-9)
+
+
+def assert_every_parameter_moves(build: Build) -> None:
+    """Asserts that training for a few steps changes every parameter of the allocation."""
+    run = a_run(0, PLAIN, build=build)
+    (layer,) = run.network.modular_layers
+    start = {name: value.clone() for name, value in layer.allocation.named_parameters()}
+    weights = weights_of(run)
+    assert start
+    for name, value in start.items():
+        assert not torch.equal(weights[f"layers.0.allocation.{name}"], value), name
+
+
+def assert_mixes_by_example(layer: ModularLayer, x: Tensor, task: int) -> None:
+    """Asserts that a layer's output is each example's own weighted sum."""
+    components: list[nn.Module] = list(layer.components)
+    weights = layer.allocation.weights(task, x)
+    outputs = torch.stack([component(x) for component in components], dim=1)  # [B, C, ...]
+    expected = torch.einsum("bc,bcd->bd", weights, outputs)
+    assert (layer(x, task=task) - expected).abs().max().item() == approx(0.0, abs=1e-6)
 
 
 def assert_tasks_are_batched_over(allocation: Allocation) -> None:

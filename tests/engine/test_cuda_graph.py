@@ -12,8 +12,8 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.testing import assert_close
 
+from allotment._engine._batch import Block
 from allotment._engine._recording import N_WARM_UPS, GraphSteps, without_collector
-from allotment._engine._sampler import Block
 from allotment._engine._trainer import Trainer
 from allotment.training import Run
 from tests.engine.test_trainer import of_mixed, of_mixed_samples

@@ -12,7 +12,7 @@ from allotment import plan
 from allotment.allocation import Allocation, row
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import Split, Stream, Task
-from allotment.training import Run, train
+from allotment.training import Run
 from tests.engine.own_allocations import Rewarded
 from tests.engine.test_trainer import assert_trained_plainly
 from tests.training.reference import plainly_trained
@@ -21,9 +21,9 @@ from tests.training.toy import (
     SETTINGS,
     a_network,
     a_run,
+    assert_resumed_to_the_bit,
     classes,
     lines,
-    n_different,
     outcomes_of,
     progress_of,
 )
@@ -115,12 +115,7 @@ def test_going_on_from_a_state_hears_the_rest(n_runs: int) -> None:
         settings = SETTINGS.changed(rounds=20)
         return [a_run(seed, settings, build=diary) for seed in range(n_runs)]
 
-    progress = next(train(runs()))
-    assert progress.state is not None
-    resumed = list(train(runs(), resume_from=progress.state()))[-1].outcomes
-    assert resumed is not None
-    for whole, rest in zip(outcomes_of(runs()), resumed, strict=True):
-        assert n_different(whole.weights, rest.weights) == 0
+    for rest in assert_resumed_to_the_bit(runs):
         assert len(pages_of(rest.weights)) == 40
 
 

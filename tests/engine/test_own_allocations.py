@@ -10,11 +10,11 @@ from pytest import approx, mark, param, raises
 from torch import nn
 from torch.testing import assert_close
 
-from allotment import extract
+from allotment import extract, plan
 from allotment._engine import FlatParameters
 from allotment.allocation import GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork
-from allotment.training import Run, train
+from allotment.training import Run
 from tests.engine.own_allocations import (
     Baselined,
     GatesByExample,
@@ -24,17 +24,20 @@ from tests.engine.own_allocations import (
     Routed,
     SoftMixture,
 )
-from tests.engine.test_trainer import EVERYTHING, assert_trained_plainly
+from tests.engine.test_trainer import (
+    EVERYTHING,
+    assert_one_program_of_plain_loops,
+)
 from tests.training.toy import (
     N_INPUTS,
     SETTINGS,
     a_network,
     a_run,
+    assert_resumed_to_the_bit,
     fitted,
     lines,
     n_different,
     outcomes_of,
-    planned_outcomes_of,
 )
 
 CPU = torch.device("cpu")
@@ -111,11 +114,7 @@ def runs_of(build: Build, n_runs: int, **changes: object) -> list[Run]:
 def test_runs_are_vmapped_and_traced_and_equal_plainly_written_loops(
     build: Build, schedule: str
 ) -> None:
-    runs = runs_of(build, 3, schedule=schedule)
-    made, outcomes = planned_outcomes_of(runs)
-    assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
-    for run, outcome in zip(runs, outcomes, strict=True):
-        assert_trained_plainly(run, outcome.weights, atol=1e-9)
+    assert_one_program_of_plain_loops(runs_of(build, 3, schedule=schedule))
 
 
 @mark.slow
@@ -124,10 +123,9 @@ def test_runs_are_vmapped_and_traced_and_equal_plainly_written_loops(
 @mark.parametrize("build", WAYS)
 def test_a_run_alone_ends_as_it_does_with_others(build: Build, trace: bool) -> None:
     (alone,) = runs_of(build, 1, trace=trace)
-    made, outcomes = planned_outcomes_of([alone])
-    assert made.step.value == ("traced" if trace else "eager")
+    assert plan([alone]).step.value == ("traced" if trace else "eager")
     together = outcomes_of(runs_of(build, 2))[0]
-    for name, value in outcomes[0].weights.items():
+    for name, value in outcomes_of([alone])[0].weights.items():
         assert_close(together.weights[name], value, rtol=0, atol=1e-9, msg=f"{name}: {{}}".format)
 
 
@@ -201,12 +199,7 @@ def test_going_on_from_a_state_ends_the_same_to_the_bit(build: Build) -> None:
     def runs() -> list[Run]:
         return [replace(run, settings=SETTINGS.changed(rounds=20)) for run in runs_of(build, 2)]
 
-    progress = next(train(runs()))
-    assert progress.state is not None
-    resumed = list(train(runs(), resume_from=progress.state()))[-1].outcomes
-    assert resumed is not None
-    for whole, rest in zip(outcomes_of(runs()), resumed, strict=True):
-        assert n_different(whole.weights, rest.weights) == 0
+    assert_resumed_to_the_bit(runs)
 
 
 @mark.parametrize("schedule", ["alternating", "joint"])

@@ -28,6 +28,7 @@ from tests.training.toy import (
     Sorted,
     a_network,
     a_run,
+    assert_one_program,
     classes,
     lines,
     mixed,
@@ -179,6 +180,12 @@ def assert_trained_plainly(run: Run, weights: dict[str, Tensor], *, atol: float)
         if not name.endswith("n_batches"):
             message = f"{name}: {{}}".format
             assert_close(weights[name], value, rtol=0, atol=atol, msg=message)
+
+
+def assert_one_program_of_plain_loops(runs: Sequence[Run]) -> None:
+    """Asserts that runs are vmapped and traced, and that each ends as a plainly written loop."""
+    for run, outcome in zip(runs, assert_one_program(runs), strict=True):
+        assert_trained_plainly(run, outcome.weights, atol=1e-9)
 
 
 @mark.usefixtures("double")

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from allotment import for_task
-from allotment.allocation import FixedMatrix, GumbelMatrix, SharedBottom
+from allotment.allocation import FixedMatrix, GumbelMatrix, ScoreFunctionMatrix, SharedBottom
 from allotment.modules import ModularLayer, MultiTaskModel, MultiTaskNetwork, Noise, Pass
 from tests.allocation.made_up import ByExample, Shares
 
@@ -146,3 +146,30 @@ def test_a_layer_that_is_called_twice_in_a_pass_counts_one_batch() -> None:
     with for_task(1):
         layer(layer(torch.randn(4, 3)))
     assert layer.allocation.n_batches == 2
+
+
+def test_a_loop_of_ones_own_learns_by_reward() -> None:
+    allocation = ScoreFunctionMatrix(1, 2)
+    layer = ModularLayer([nn.Linear(2, 1), nn.Linear(2, 1)], allocation)
+    network = MultiTaskNetwork(None, [layer], task_names=["a"]).train()
+    gradients = []
+    for _ in range(6):
+        network.zero_grad()
+        with for_task(0) as running:
+            loss = network(torch.ones(3, 2), "a").square().mean()
+            (loss + running.auxiliary_loss(loss)).backward()
+        running.observe(loss)
+        assert allocation.logits.grad is not None
+        gradients.append(allocation.logits.grad.abs().max().item())
+    assert gradients[0] == 0.0  # the first batch sets the baseline
+    assert max(gradients[1:]) > 0.0
+
+
+def test_a_network_within_a_pass_counts_its_batch_once() -> None:
+    layer = ModularLayer([nn.Linear(2, 1), nn.Linear(2, 1)], GumbelMatrix(1, 2))
+    network = MultiTaskNetwork(None, [layer], task_names=["a"]).train()
+    with for_task(0) as running:
+        network(torch.ones(3, 2), "a")
+    assert [used.allocation for used in running.used] == [layer.allocation]
+    assert layer.allocation.n_batches == 1
+    assert running.auxiliary_loss(torch.ones(())) == 0.0

@@ -10,7 +10,7 @@ from allotment.cli._parser import make_parser
 from allotment.cli._run import make_sweep
 from allotment.experiments import Experiment, RateSearch, Sweep, TaskChoice, run_groups
 from allotment.paper import COMPARISONS, EXPERIMENTS, four_mnists
-from allotment.paper._methods import LEFT_OUT, METHODS
+from allotment.paper._methods import BASELINE, LEFT_OUT, METHODS
 from tests.experiments.toy import make_small_data, toy
 
 OMNIGLOT = EXPERIMENTS["omniglot"]
@@ -120,4 +120,4 @@ def test_a_method_is_compared_or_left_out_for_a_reason(experiment: Experiment) -
     assert not names & set(LEFT_OUT.get(suite, {}))
     assert len(experiment.report.left_out) == len(LEFT_OUT.get(suite, {}))
     assert experiment.search == RateSearch()
-    assert experiment.report.measure and experiment.report.baseline == "shared_bottom"
+    assert experiment.report.measure and experiment.report.baseline == BASELINE

@@ -54,13 +54,13 @@ def test_a_table_has_results_and_costs_and_rows_without_runs() -> None:
     assert list(rows) == ["Shared bottom", "Gumbel-Matrix", "MMoE", "No sharing"]
     found = rows["Gumbel-Matrix"]
     assert found["Test accuracy, %"] == "93.0 ± 1.0 sd (n=3)"
-    assert found["Difference"] == "+2.00 (+2.00 to +2.00)"
+    assert found["Less Shared bottom"] == "+2.00 (+2.00 to +2.00)"
     assert found["Learning rate"] == "0.01"
     assert found["Parameters"] == "12,345"
     assert found["Used by a task"] == "250"
     assert found["MFLOPs a step"] == "6.78"
     assert found["Seconds a run"] == "2.5"
-    assert rows["Shared bottom"]["Difference"] == "–"
+    assert rows["Shared bottom"]["Less Shared bottom"] == "–"
     assert rows["MMoE"]["Test accuracy, %"] == "not run"
     assert rows["No sharing"]["Test accuracy, %"] == "left out: too few components"
 

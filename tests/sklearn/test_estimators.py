@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import pytest
+
+pytest.importorskip("pandas", reason="pandas is not installed here")
 import numpy as np
 import pandas as pd
 from numpy.testing import assert_allclose

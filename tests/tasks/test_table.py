@@ -6,6 +6,10 @@ from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
 from typing import Any
 
+import pytest
+
+pytest.importorskip("pandas", reason="pandas is not installed here")
+pytest.importorskip("polars", reason="polars is not installed here")
 import numpy as np
 import pandas as pd
 import polars as pl

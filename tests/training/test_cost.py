@@ -1,5 +1,7 @@
 """What a step costs: operations of products, counted without computing anything."""
 
+from dataclasses import replace
+
 import torch
 from pytest import mark
 from torch import Tensor, nn
@@ -43,6 +45,14 @@ def test_operations_are_those_of_products_forward_and_backward(kind: type[nn.Lin
 
 def test_a_joint_step_has_a_batch_of_every_task() -> None:
     assert step_operations(a_run(schedule="joint")) == 2 * step_operations(a_run())
+
+
+def test_held_out_batches_are_counted() -> None:
+    run = a_run()
+    held_out = replace(run, settings=run.settings.changed(allocation_held_out=0.2))
+    # Nothing learns in a shared bottom: the second batch has a forward pass alone.
+    forward = step_operations(held_out) - step_operations(run)
+    assert FORWARD <= forward <= FORWARD + MIXING
 
 
 def test_counting_changes_nothing() -> None:

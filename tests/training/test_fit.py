@@ -119,9 +119,14 @@ def test_arrays_may_be_in_double_precision() -> None:
 
 
 def test_training_that_fails_warns() -> None:
+    network, settings = a_classifier(), SETTINGS.changed(learning_rate=1e30, rounds=200)
+    before = {name: value.clone() for name, value in network.state_dict().items()}
     with warns(UserWarning, match=r"^The loss was not finite at task batch \d+, "):
-        result = fit(a_classifier(), classes(3, 4), SETTINGS.changed(learning_rate=1e30))
+        result = fit(network, classes(3, 4), settings)
     assert result.failed_step is not None
+    assert "The network has the weights that it came with." in result.warnings()[0]
+    assert n_different(before, network.state_dict()) == 0
+    assert result.rounds < result.rounds_planned  # it ends, since nothing is to be learnt
 
 
 def test_images_of_bytes_are_predicted_as_they_were_trained_on() -> None:

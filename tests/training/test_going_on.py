@@ -11,12 +11,13 @@ from torch import nn
 from allotment import fit, plan
 from allotment.allocation import Annealing, GumbelMatrix
 from allotment.modules import MultiTaskNetwork
-from allotment.training import Run, train
+from allotment.training import Run
 from tests.engine.test_trainer import EVERYTHING, assert_trained_plainly
 from tests.training.toy import (
     SETTINGS,
     a_network,
     a_run,
+    assert_resumed_to_the_bit,
     classes,
     fitted,
     lines,
@@ -69,14 +70,10 @@ def test_a_training_that_goes_on_can_stop_and_resume_to_the_bit() -> None:
     network = a_classifier()
     fit(network, classes(2, 4, 3), SETTINGS)
 
-    def run() -> Run:
-        return Run(deepcopy(network), classes(2, 4, 3), 1, SETTINGS.changed(rounds=30))
+    def runs() -> list[Run]:
+        return [Run(deepcopy(network), classes(2, 4, 3), 1, SETTINGS.changed(rounds=30))]
 
-    progress = next(train([run()]))
-    assert progress.state is not None
-    resumed = list(train([run()], resume_from=progress.state()))[-1].outcomes
-    assert resumed is not None
-    assert n_different(outcomes_of([run()])[0].weights, resumed[0].weights) == 0
+    assert_resumed_to_the_bit(runs)
 
 
 def test_networks_at_different_points_do_not_train_together() -> None:

@@ -3,6 +3,9 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import pytest
+
+pytest.importorskip("pandas", reason="pandas is not installed here")
 import numpy as np
 import pandas as pd
 import torch

@@ -3,6 +3,9 @@
 import csv
 from pathlib import Path
 
+import pytest
+
+pytest.importorskip("lightning", reason="lightning is not installed here")
 import torch
 from lightning.pytorch.loggers import CSVLogger
 from pytest import approx, raises

@@ -8,11 +8,11 @@ from pytest import mark, param
 from torch import nn
 from torch.nn.utils.parametrizations import orthogonal, spectral_norm, weight_norm
 
-from allotment import extract, plan
+from allotment import extract
 from allotment.allocation import GumbelMatrix
 from allotment.modules import MultiTaskNetwork
 from tests.engine.test_trainer import EVERYTHING, assert_trained_plainly
-from tests.training.toy import N_INPUTS, a_network, a_run, fitted, outcomes_of
+from tests.training.toy import N_INPUTS, a_network, a_run, assert_one_program, fitted, outcomes_of
 
 Make = Callable[[], nn.Module]
 
@@ -63,8 +63,7 @@ def test_parametrized_components_train_as_in_a_plainly_written_loop(
 @mark.filterwarnings("ignore:There is a performance drop")  # torch's, on a batched weight norm
 @mark.parametrize("make", MAKES[:2])
 def test_runs_of_weight_norm_are_vmapped_and_traced(make: Make) -> None:
-    made = plan([a_run(seed, build=lambda: build(make)) for seed in range(2)])
-    assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
+    assert_one_program([a_run(seed, build=lambda: build(make)) for seed in range(2)])
 
 
 @mark.parametrize("make", MAKES)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -10,11 +9,9 @@ from pytest import mark, param, raises, warns
 from torch import Tensor, nn
 from torch.testing import assert_close
 from torch.utils.data import DataLoader, Dataset, IterableDataset, TensorDataset
-from torchdata import stateful_dataloader
 
 from allotment.allocation import GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork
-from allotment.settings import TrainingSettings
 from allotment.tasks import Split, Stream, Task
 from allotment.training import Run, fit, plan, train
 from tests.training.toy import N_INPUTS, SETTINGS, a_network, classes, n_different
@@ -172,50 +169,6 @@ def test_runs_that_stream_train_one_after_another() -> None:
     fit(alone, tasks, SETTINGS, seed=1)
     for name, value in last.outcomes[1].weights.items():
         assert_close(value, alone.state_dict()[name], rtol=0, atol=0)
-
-
-def resumed(tasks: Callable[[], list[Task]], settings: TrainingSettings) -> tuple[Any, Any]:
-    """Returns the weights of a training, and those of one that stopped after ten rounds."""
-    *_, whole = train([Run(a_classifier(), tasks(), 3, settings)])
-    for progress in train([Run(a_classifier(), tasks(), 3, settings)]):
-        assert progress.state is not None
-        state = progress.state()
-        break
-    *_, rest = train([Run(a_classifier(), tasks(), 3, settings)], resume_from=state)
-    assert whole.outcomes is not None and rest.outcomes is not None
-    return whole.outcomes[0].weights, rest.outcomes[0].weights
-
-
-def stateful(task: Task, **options: Any) -> Any:
-    """Returns a loader of torchdata's, which can tell where it stands."""
-    return stateful_dataloader.StatefulDataLoader(Rows(task), batch_size=8, **options)
-
-
-@mark.parametrize(
-    "kind",
-    [
-        param(Rows, id="dataset"),
-        param(partial(stateful, shuffle=False), id="a loader that tells its state"),
-        param(partial(stateful, shuffle=True), id="one that shuffles"),
-        param(partial(stateful, shuffle=True, num_workers=1), id="one with a worker"),
-    ],
-)
-@mark.filterwarnings("ignore:'set_vital' is deprecated")  # torchdata's own
-def test_a_resumed_training_is_exact(kind: Callable[[Task], Any]) -> None:
-    def tasks() -> list[Task]:
-        return [Task(task.name, kind(task)) for task in classes(3, 4, n=44)]
-
-    whole, rest = resumed(tasks, SETTINGS.changed(rounds=30))
-    for name, value in whole.items():
-        assert_close(rest[name], value, rtol=0, atol=0)
-
-
-def test_a_loader_that_cannot_tell_its_state_is_told_of() -> None:
-    def tasks() -> list[Task]:
-        return [Task(t.name, DataLoader(Rows(t), batch_size=8)) for t in classes(3, 4)]
-
-    with warns(UserWarning, match=r"Task 'classes \d' goes on with a new epoch, and not where"):
-        resumed(tasks, SETTINGS.changed(rounds=20))
 
 
 @mark.parametrize("streams", [False, True])

@@ -197,6 +197,23 @@ def outcomes_of(runs: Sequence[Run], *, device: torch.device | str = "cpu") -> l
     return outcomes
 
 
+def resumed_outcomes(runs: Callable[[], Sequence[Run]]) -> list[Outcome]:
+    """Returns how runs end that stop after their first block, and go on as new ones."""
+    progress = next(train(runs()))
+    assert progress.state is not None
+    outcomes = list(train(runs(), resume_from=progress.state()))[-1].outcomes
+    assert outcomes is not None
+    return outcomes
+
+
+def assert_resumed_to_the_bit(runs: Callable[[], Sequence[Run]]) -> list[Outcome]:
+    """Asserts that runs which stop and go on end as if they never had; returns their end."""
+    resumed = resumed_outcomes(runs)
+    for whole, rest in zip(outcomes_of(runs()), resumed, strict=True):
+        assert n_different(whole.weights, rest.weights) == 0
+    return resumed
+
+
 def planned_outcomes_of(runs: Sequence[Run]) -> tuple[ExecutionPlan, list[Outcome]]:
     """Trains runs together; returns how they were computed, and how each ended.
 
@@ -213,6 +230,13 @@ def planned_outcomes_of(runs: Sequence[Run]) -> tuple[ExecutionPlan, list[Outcom
         outcomes = outcomes_of(runs)
     (trainer,) = made
     return trainer.plan, outcomes
+
+
+def assert_one_program(runs: Sequence[Run]) -> list[Outcome]:
+    """Asserts that one tensor program serves all runs, recorded once; returns how each ended."""
+    made, outcomes = planned_outcomes_of(runs)
+    assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
+    return outcomes
 
 
 def weights_of(run: Run, *, device: torch.device | str = "cpu") -> dict[str, Tensor]:

@@ -1,8 +1,10 @@
-"""What one step is computed from."""
+"""What one step is computed from, and the draws and examples of a block of steps."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from ..modules import Noise
@@ -43,3 +45,33 @@ class Batch(NamedTuple):
             for x, y, features, own in zip(inputs, targets, dropout, examples, strict=True)
         ]
         return pieces[0]._replace(further=tuple(pieces[1:]))
+
+
+@dataclass(frozen=True)
+class Block:
+    """What ``S`` steps of ``R`` runs need; a step takes one entry of each tensor."""
+
+    tasks: Tensor  # [S, R]
+    noise: Mapping[str, Tensor]  # by use, uniform: [S, R, B, N], and for gates [S, R, N]
+    rows: Tensor | None = None  # [S, R, B], rows of the dataset
+    kinds: Tensor | None = None  # [S, R], kinds of the dataset
+    inputs: Tensor | None = None  # [S, R, B, ...], generated
+    targets: tuple[Tensor, ...] = ()  # [S, R, B, ...] of every spec; the task's own counts
+    held_out: "Block | None" = None  # batches of the same tasks, on which allocations learn
+
+    def to(self, device: torch.device) -> "Block":
+        """Returns the block on a device."""
+        if device.type == "cpu":
+            return self
+        named = {k: t.to(device) for k, t in vars(self).items() if isinstance(t, Tensor)}
+        noise = {use: t.to(device) for use, t in self.noise.items()}
+        targets = tuple(t.to(device) for t in self.targets)
+        held_out = None if self.held_out is None else self.held_out.to(device)
+        return replace(self, **named, noise=noise, targets=targets, held_out=held_out)
+
+    def tensors(self) -> Iterator[Tensor]:
+        """Yields all that is there, in a fixed order."""
+        yield from (tensor for tensor in vars(self).values() if isinstance(tensor, Tensor))
+        yield from self.noise.values()
+        yield from self.targets
+        yield from () if self.held_out is None else self.held_out.tensors()

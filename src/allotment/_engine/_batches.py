@@ -10,11 +10,11 @@ from torch import Tensor
 from ..modules import HeadTable, Noise
 from ..tasks import Task
 from ._augmentation import Augmenter
-from ._batch import Batch
+from ._batch import Batch, Block
 from ._dataset import KnownLabels, device_dataset
 from ._losses import Losses
 from ._run import Run
-from ._sampler import BatchSampler, Block
+from ._sampler import BatchSampler
 
 if TYPE_CHECKING:
     from ..modules import TaskNetwork

@@ -6,19 +6,16 @@ from math import prod
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.func import functional_call, vmap
 
 from .._checks import described
 from .._ops import on_streams
-from ..allocation import Allocation
-from ..modules import Noise, Pass
+from ..modules import Noise
 from ._batch import Batch
-from ._losses import Losses
+from ._losses import Losses, LossModule
 from ._parameters import FlatParameters, Within
 from ._penalties import Budgets, PenaltySchedule
-from ._precision import rounded, widened
-from ._recording import compiled_pass
 from ._run import Run
 
 if TYPE_CHECKING:
@@ -27,41 +24,6 @@ if TYPE_CHECKING:
 
 # From learnt tensors and a batch to each run's losses and charges.
 Strategy = Callable[[Sequence[Tensor], Batch], tuple[Tensor, Tensor]]
-
-
-class LossModule(nn.Module):
-    """A network and its loss as one module: its state has a prefix, and a pass ends in a number."""
-
-    def __init__(
-        self,
-        network: "TaskNetwork",
-        losses: "Losses | StreamedLosses",
-        mixed_precision: str,
-        *,
-        is_compiled: bool,
-    ) -> None:
-        super().__init__()
-        self.network = network
-        self._compute = compiled_pass(network) if is_compiled else network.compute
-        self._losses = losses
-        self._mixed_precision = mixed_precision
-        allocations = (layer.allocation for layer in network.modular_layers)
-        self._has_auxiliary = any(
-            type(allocation).auxiliary_loss is not Allocation.auxiliary_loss
-            for allocation in allocations
-        )
-
-    def forward(
-        self, task: int | Tensor, x: Any, y: tuple[Tensor, ...], noise: Noise, run: int
-    ) -> tuple[Tensor, ...]:
-        """Returns the loss, and what allocations add to it."""
-        running = Pass(task, noise)
-        outputs = self._compute(rounded(x, self._mixed_precision), running)
-        loss = self._losses(widened(outputs), y, task, run)
-        if not self._has_auxiliary:
-            return (loss,)
-        found = [used.allocation.auxiliary_loss(task, loss, used.weights) for used in running.used]
-        return loss, *(extra for extra in found if extra is not None)
 
 
 class Forward:
@@ -189,10 +151,26 @@ class GradientPass:
             self._balancing.start(len(runs), len(runs[0].tasks), device)
 
     def __call__(self, strategy: Strategy, learnt: Sequence[Tensor], batch: Batch) -> Found:
-        """Returns losses and gradients of a batch."""
-        of_batch = self._of_two_levels if self._has_two_levels else self._of_pieces
-        losses, observed, gradients = of_batch(strategy, learnt, batch)
-        return Found(losses, observed, clipped_per_run(gradients, self._clip_norm))
+        """Returns losses and gradients of a batch, averaged over its pieces."""
+        if self._has_two_levels:
+            return self._of_two_levels(strategy, learnt, batch)
+        found = []
+        for piece in (batch, *batch.further):
+            losses, charges = strategy(learnt, piece)  # [R], or [R, T] in a joint step
+            total = prod(self._factors(losses, piece.tasks), start=losses) + charges
+            found.append([losses.detach(), *self._of_losses(total, learnt)])
+        if len(found) > 1:
+            found = [[torch.stack(parts).mean(dim=0) for parts in zip(*found, strict=True)]]
+        losses, *gradients = found[0]
+        return Found(losses, losses, clipped_per_run(gradients, self._clip_norm))
+
+    def _of_losses(self, losses: Tensor, learnt: Sequence[Tensor]) -> list[Tensor]:
+        """Returns the gradients of losses ``[R]``, or ``[R, T]`` in a joint step."""
+        if self._balancing is not None and self._balancing.needs_gradients:
+            return _combined(self._balancing.combine, losses, learnt)
+        # The runs share nothing, so the gradient of the sum holds each run's own gradient.
+        # A joint step follows the mean over its tasks.
+        return _gradients_of(losses.sum() / losses[0].numel(), learnt)
 
     def _of_two_levels(self, strategy: Strategy, learnt: Sequence[Tensor], batch: Batch) -> Found:
         """Returns gradients of allocations on the held-out batch, and all others on the batch."""
@@ -205,7 +183,7 @@ class GradientPass:
         observed, charges = strategy(learnt, held_out)
         total = prod(factors, start=observed) + charges
         found |= self._of_groups(True, total.sum() / n_tasks, learnt)
-        gradients = [found[place] for place in range(len(learnt))]
+        gradients = clipped_per_run([found[i] for i in range(len(learnt))], self._clip_norm)
         return Found(losses.detach(), observed.detach(), gradients)
 
     def _of_groups(
@@ -215,25 +193,6 @@ class GradientPass:
         places = [place for place, own in enumerate(self._are_allocated) if own == are_allocated]
         own = [learnt[place] for place in places]
         return dict(zip(places, _gradients_of(total, own), strict=True)) if own else {}
-
-    def _of_pieces(self, strategy: Strategy, learnt: Sequence[Tensor], batch: Batch) -> Found:
-        """Returns the gradients on a batch, averaged over its pieces."""
-        found = []
-        for piece in (batch, *batch.further):
-            losses, charges = strategy(learnt, piece)  # [R], or [R, T] in a joint step
-            total = prod(self._factors(losses, piece.tasks), start=losses) + charges
-            if self._balancing is not None and self._balancing.needs_gradients:
-                gradients = _combined(self._balancing.combine, total, learnt)
-            else:
-                # The runs share nothing, so the gradient of the sum holds each run's own gradient.
-                # A joint step follows the mean over its tasks.
-                n_tasks = losses[0].numel()
-                gradients = _gradients_of(total.sum() / n_tasks, learnt)
-            found.append([losses.detach(), *gradients])
-        if len(found) > 1:
-            found = [[torch.stack(parts).mean(dim=0) for parts in zip(*found, strict=True)]]
-        losses, *gradients = found[0]
-        return Found(losses, losses, gradients)
 
     def _balanced(self, losses: Tensor, tasks: Tensor) -> Tensor:
         """Returns the weights of a loss balancing, ``[R, K]``, once they keep its promises."""

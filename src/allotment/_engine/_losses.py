@@ -1,18 +1,22 @@
-"""Tasks of one network that have different targets or losses."""
+"""Tasks of one network that have different targets or losses, and the network with its loss."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import vmap
 
-from ..modules import HeadTable
+from ..allocation import Allocation
+from ..modules import HeadTable, Noise, Pass
 from ..tasks import UNKNOWN, Loss, TargetSpec, Task, some_targets, target_spec
+from ._precision import rounded, widened
+from ._recording import compiled_pass
 
 if TYPE_CHECKING:
     from ..modules import TaskNetwork
+    from ._streaming import StreamedLosses
 
 # A step of tensors computes the loss of every spec and keeps the task's own, so that each spec
 # costs a few small operations; with more of them a task is a Python number instead.
@@ -139,6 +143,41 @@ class Losses:
 
     def _own(self, targets: Sequence[Tensor], spec: LossSpec) -> Tensor:
         return targets[self._target_specs.index(spec.target)]
+
+
+class LossModule(nn.Module):
+    """A network and its loss as one module: its state has a prefix, and a pass ends in a number."""
+
+    def __init__(
+        self,
+        network: "TaskNetwork",
+        losses: "Losses | StreamedLosses",
+        mixed_precision: str,
+        *,
+        is_compiled: bool,
+    ) -> None:
+        super().__init__()
+        self.network = network
+        self._compute = compiled_pass(network) if is_compiled else network.compute
+        self._losses = losses
+        self._mixed_precision = mixed_precision
+        allocations = (layer.allocation for layer in network.modular_layers)
+        self._has_auxiliary = any(
+            type(allocation).auxiliary_loss is not Allocation.auxiliary_loss
+            for allocation in allocations
+        )
+
+    def forward(
+        self, task: int | Tensor, x: Any, y: tuple[Tensor, ...], noise: Noise, run: int
+    ) -> tuple[Tensor, ...]:
+        """Returns the loss, and what allocations add to it."""
+        running = Pass(task, noise)
+        outputs = self._compute(rounded(x, self._mixed_precision), running)
+        loss = self._losses(widened(outputs), y, task, run)
+        if not self._has_auxiliary:
+            return (loss,)
+        found = [used.allocation.auxiliary_loss(task, loss, used.weights) for used in running.used]
+        return loss, *(extra for extra in found if extra is not None)
 
 
 def _loss_spec(task: Task, index: int, target: TargetSpec, network: "TaskNetwork") -> LossSpec:

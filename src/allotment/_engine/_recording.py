@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from .._ops import cuda_streams, plain_operations
-from ._sampler import Block
+from ._batch import Block
 
 if TYPE_CHECKING:
     from ..modules import Pass, TaskNetwork

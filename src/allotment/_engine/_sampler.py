@@ -1,8 +1,8 @@
 """The random draws and batches of a block of rounds, for several runs."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -11,45 +11,16 @@ from torch import Tensor
 from .._streams import stream
 from ..settings import ROUNDS_PER_BLOCK
 from ..tasks import GeneratedDataset, Split, Task, some_targets, target_spec
-from ._dataset import DeviceDataset, KnownLabels
+from ._batch import Block
 from ._threads import one_thread
 
 if TYPE_CHECKING:
+    from ._dataset import DeviceDataset, KnownLabels
     from ._run import Run
 
 # What random numbers are for. Those for gates are made once a batch, all others for each example.
 PER_BATCH = "gates"
 HELD_OUT = "held out "  # before a use: of the part of the examples on which allocations learn
-
-
-@dataclass(frozen=True)
-class Block:
-    """What ``S`` steps of ``R`` runs need; a step takes one entry of each tensor."""
-
-    tasks: Tensor  # [S, R]
-    noise: Mapping[str, Tensor]  # by use, uniform: [S, R, B, N], and for gates [S, R, N]
-    rows: Tensor | None = None  # [S, R, B], rows of the dataset
-    kinds: Tensor | None = None  # [S, R], kinds of the dataset
-    inputs: Tensor | None = None  # [S, R, B, ...], generated
-    targets: tuple[Tensor, ...] = ()  # [S, R, B, ...] of every spec; the task's own counts
-    held_out: "Block | None" = None  # batches of the same tasks, on which allocations learn
-
-    def to(self, device: torch.device) -> "Block":
-        """Returns the block on a device."""
-        if device.type == "cpu":
-            return self
-        named = {k: t.to(device) for k, t in vars(self).items() if isinstance(t, Tensor)}
-        noise = {use: t.to(device) for use, t in self.noise.items()}
-        targets = tuple(t.to(device) for t in self.targets)
-        held_out = None if self.held_out is None else self.held_out.to(device)
-        return replace(self, **named, noise=noise, targets=targets, held_out=held_out)
-
-    def tensors(self) -> Iterator[Tensor]:
-        """Yields all that is there, in a fixed order."""
-        yield from (tensor for tensor in vars(self).values() if isinstance(tensor, Tensor))
-        yield from self.noise.values()
-        yield from self.targets
-        yield from () if self.held_out is None else self.held_out.tensors()
 
 
 class BatchSampler:
@@ -62,9 +33,9 @@ class BatchSampler:
     def __init__(
         self,
         runs: "Sequence[Run]",
-        dataset: DeviceDataset | None,
+        dataset: "DeviceDataset | None",
         widths: Mapping[str, int],
-        labels: KnownLabels | None = None,
+        labels: "KnownLabels | None" = None,
     ) -> None:
         self._runs = runs
         self._dataset = dataset

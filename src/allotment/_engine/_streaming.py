@@ -13,13 +13,13 @@ from ..modules import Noise
 from ..settings import ROUNDS_PER_BLOCK
 from ..tasks import Task, as_inputs, as_targets, on_device, some_targets, target_spec
 from ._augmentation import Augmenter
-from ._batch import Batch
+from ._batch import Batch, Block
 from ._batches import Batches, noise_widths
 from ._dataset import why_fetched
 from ._losses import Losses, check_labels
 from ._readers import Reader, shared_reader, task_reader
 from ._run import Run
-from ._sampler import PER_BATCH, Block, TaskOrder, uniform
+from ._sampler import PER_BATCH, TaskOrder, uniform
 
 if TYPE_CHECKING:
     from ..modules import TaskNetwork

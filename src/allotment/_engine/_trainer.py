@@ -10,6 +10,7 @@ from torch import Tensor
 from .._checks import first_line
 from .._streams import torch_stream
 from ..settings import TrainingSettings
+from ._batch import Block
 from ._batches import Batches, DeviceBatches
 from ._compact import compact, fill
 from ._dataset import why_fetched
@@ -31,7 +32,6 @@ from ._plan import (
 from ._recording import Gradients, GraphSteps, fastest_convolutions, traced
 from ._run import Run
 from ._run_by_run import RunByRun
-from ._sampler import Block
 from ._streaming import StreamedBatches
 from ._threads import one_thread
 from ._updates import EMA, AllocationUpdates

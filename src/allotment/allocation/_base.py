@@ -5,7 +5,7 @@ from abc import ABC, abstractmethod
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_at_least, check_whole
+from .._checks import check_count
 
 
 class Allocation(nn.Module, ABC):
@@ -112,8 +112,7 @@ class Allocation(nn.Module, ABC):
 def check_counts(n_tasks: int, n_components: int) -> None:
     """Raises unless both are whole numbers from 1 on."""
     for name, n in (("n_tasks", n_tasks), ("n_components", n_components)):
-        check_whole(name, n)
-        check_at_least(name, n, 1)
+        check_count(name, n)
 
 
 def row(table: Tensor, task: int | Tensor) -> Tensor:

@@ -47,6 +47,22 @@ class GateTable(Allocation):
         return torch.sigmoid(self.logits if task is None else row(self.logits, task))
 
 
+class GatesByExample(Allocation):
+    """Gates of each example, beside an offset of each task; a subclass says how both are learnt.
+
+    Without an example, the gates are those of the offsets, shape ``[T, C]``, alone.
+    """
+
+    sees_examples = True
+    offsets: nn.Parameter
+
+    def matrix(self) -> Tensor:
+        return likely(self.offsets.detach())
+
+    def probabilities(self, task: int | Tensor | None = None) -> Tensor:
+        return torch.sigmoid(self.offsets if task is None else row(self.offsets, task))
+
+
 def drawn(logits: Tensor, noise: Tensor | None) -> Tensor:
     """Returns gates that are open with these log-odds, each 0 or 1, without a gradient.
 

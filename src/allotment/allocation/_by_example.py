@@ -3,16 +3,16 @@
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_at_least, check_choice, check_fraction, check_positive, check_whole
-from ._base import Allocation, row
-from ._bernoulli import likely
+from .._checks import check_at_least, check_choice, check_count, check_fraction, check_positive
+from ._base import row
+from ._bernoulli import GatesByExample, likely
 from ._carrying import carried, carry
 from ._features import example_features
 from ._fixed import REDUCTIONS
-from ._gumbel import averaged, prior
+from ._gumbel import averaged, drawn_gates, prior
 
 
-class GumbelByExample(Allocation):
+class GumbelByExample(GatesByExample):
     """Gates that are a function of the example, as in adaptive inference graphs.
 
     Veit, Belongie (2018), "Convolutional Networks with Adaptive Inference Graphs". As published:
@@ -20,9 +20,11 @@ class GumbelByExample(Allocation):
     between them; the gates are drawn for each example, straight-through, at a fixed temperature;
     and the share of a batch for which each gate is open is held at a target.
 
-    Ours: an offset for each task, in place of the last bias; gates of a layer's components where
-    theirs decide about whole layers; one target for all gates; and by default the open components
-    of an example are averaged (``reduce="sum"`` adds them, as their residual layers do).
+    Ours: an offset for each task, in place of the last bias, which starts at ``p_init`` (theirs
+    start mostly open); no batch normalisation between the linear layers, since tasks share them;
+    gates of a layer's components where theirs decide about whole layers; the likely gates in
+    evaluation, where the authors' code draws them; and by default the open components of an
+    example are averaged (``reduce="sum"`` adds them, as their residual layers do).
 
     Examples decide, so no matrix of tasks says it all: `matrix` and `probabilities` are those of
     the task's offsets alone, what an example gets whose features say nothing.
@@ -38,9 +40,6 @@ class GumbelByExample(Allocation):
         target_weight: What the squared distance from the target costs, summed over gates.
         reduce: ``"mean"`` or ``"sum"`` of open components.
     """
-
-    sees_examples = True
-    offsets: nn.Parameter
 
     def __init__(
         self,
@@ -78,26 +77,13 @@ class GumbelByExample(Allocation):
     def gates(self, task: int | Tensor, x: Tensor | None, *, noise: Tensor | None = None) -> Tensor:
         """Returns the gates of each example in one pass, each exactly 0 or 1, ``[B, C]``."""
         logits: Tensor = self.router(example_features(x, self.n_features)) + row(self.offsets, task)
-        if not self.training:
-            return likely(logits)
-        if noise is None:
-            noise = torch.rand_like(logits).clamp_min(torch.finfo(logits.dtype).tiny)
-        # The difference of two Gumbel draws is one logistic draw.
-        noisy = logits + torch.log(noise) - torch.log1p(-noise)
-        soft = torch.sigmoid(noisy / self.temperature)
-        return (noisy >= 0).to(soft.dtype) + (soft - soft.detach())
+        return drawn_gates(logits, self.temperature, noise) if self.training else likely(logits)
 
     def auxiliary_loss(self, task: int | Tensor, loss: Tensor, weights: Tensor) -> Tensor | None:
         if self.target_rate is None:
             return None
         rates = carried(weights).mean(dim=0)  # [C]
         return self.target_weight * (rates - self.target_rate).square().sum()
-
-    def matrix(self) -> Tensor:
-        return likely(self.offsets.detach())
-
-    def probabilities(self, task: int | Tensor | None = None) -> Tensor:
-        return torch.sigmoid(self.offsets if task is None else row(self.offsets, task))
 
     def extra_repr(self) -> str:
         options = f"n_features={self.n_features}, target_rate={self.target_rate}"
@@ -107,7 +93,6 @@ class GumbelByExample(Allocation):
 def _router(n_features: int, n_hidden: int, n_components: int) -> nn.Sequential:
     """Returns two linear layers with a ReLU between; the offsets of tasks are the last bias."""
     for name, n in (("n_features", n_features), ("n_hidden", n_hidden)):
-        check_whole(name, n)
-        check_at_least(name, n, 1)
+        check_count(name, n)
     last = nn.Linear(n_hidden, n_components, bias=False)
     return nn.Sequential(nn.Linear(n_features, n_hidden), nn.ReLU(), last)

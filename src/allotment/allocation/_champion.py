@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .._checks import check_at_least, check_probability, check_whole
+from .._checks import check_count, check_probability
 from ._base import check_counts
 from ._tournament import Tournament, hashed
 
@@ -47,8 +47,7 @@ class ChampionChallenger(Tournament):
     ) -> None:
         check_counts(n_tasks, n_components)
         check_probability("p_init", p_init)
-        check_whole("depth", depth)
-        check_at_least("depth", depth, 0)
+        check_count("depth", depth, 0)
         drawn = torch.rand(n_tasks, n_components)
         # The smallest draw opens its gate in any case.
         first = (drawn < p_init) | (drawn == drawn.amin(dim=1, keepdim=True))

@@ -3,16 +3,16 @@
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_at_least, check_probability, check_whole
-from ._base import Allocation, row
+from .._checks import check_at_least, check_count, check_probability
+from ._base import row
 from ._baseline import RunningBaseline
-from ._bernoulli import drawn, likely, log_likelihood
+from ._bernoulli import GatesByExample, drawn, likely, log_likelihood
 from ._carrying import carried, carry
 from ._features import example_features
 from ._gumbel import averaged, prior
 
 
-class ScoreFunctionByExample(Allocation):
+class ScoreFunctionByExample(GatesByExample):
     """A sigmoid policy that drops components for each example, learnt by REINFORCE.
 
     Bengio, Bacon, Pineau, Precup (2015), "Conditional Computation in Neural Networks for Faster
@@ -22,7 +22,9 @@ class ScoreFunctionByExample(Allocation):
     over the components for each example (L_e), and apart from example to example (L_v).
 
     Ours: an offset for each task, in place of a bias; a running mean of each task's loss as
-    baseline; open components are averaged; evaluation takes the likely masks. The reward is the
+    baseline; open components are averaged; evaluation takes the likely masks; L_b and L_e are
+    absolute distances, one weight for both (the authors' code squares them, weighs L_e by a
+    thousandth of L_b, and lets L_v reward variance over components too). The reward is the
     mean loss of the batch, where theirs is each example's own. The gradient is unbiased all the
     same, since the losses of other examples do not depend on a mask, but it is noisier, the more
     so the larger the batch. It reaches what made the layer's input too, as the exact one does.
@@ -42,9 +44,6 @@ class ScoreFunctionByExample(Allocation):
         variance_weight: What L_v costs.
     """
 
-    sees_examples = True
-    offsets: nn.Parameter
-
     def __init__(
         self,
         n_tasks: int,
@@ -58,8 +57,7 @@ class ScoreFunctionByExample(Allocation):
         variance_weight: float = 0.0,
     ) -> None:
         super().__init__(n_tasks, n_components)
-        check_whole("n_features", n_features)
-        check_at_least("n_features", n_features, 1)
+        check_count("n_features", n_features)
         check_probability("target_rate", target_rate)
         check_at_least("sparsity_weight", sparsity_weight, 0.0)
         check_at_least("variance_weight", variance_weight, 0.0)
@@ -89,12 +87,6 @@ class ScoreFunctionByExample(Allocation):
 
     def observe(self, task: int | Tensor, loss: Tensor) -> None:
         self.baseline.observe(task, loss)
-
-    def matrix(self) -> Tensor:
-        return likely(self.offsets.detach())
-
-    def probabilities(self, task: int | Tensor | None = None) -> Tensor:
-        return torch.sigmoid(self.offsets if task is None else row(self.offsets, task))
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, n_features={self.n_features}"

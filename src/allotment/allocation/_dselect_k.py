@@ -5,7 +5,7 @@ from functools import reduce
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_at_least, check_positive, check_whole
+from .._checks import check_at_least, check_count, check_positive, check_whole
 from ._base import Allocation, row
 from ._carrying import carried, carry
 from ._features import example_features
@@ -55,8 +55,8 @@ class DSelectK(Allocation):
         n_features: int | None = None,
     ) -> None:
         super().__init__(n_tasks, n_components)
-        check_whole("k", k)
-        check_at_least("k", k, 1)
+        check_at_least("n_components", n_components, 2)  # one leaves nothing to select
+        check_count("k", k)
         check_positive("gamma", gamma)
         check_at_least("entropy", entropy, 0.0)
         if by_example:
@@ -122,7 +122,7 @@ def binary_codes(n: int) -> Tensor:
             [0., 1.],
             [1., 0.]])
     """
-    n_digits = max((n - 1).bit_length(), 1)
+    n_digits = (n - 1).bit_length()
     places = torch.arange(n_digits - 1, -1, -1)
     digits = (torch.arange(n).unsqueeze(1) >> places) & 1
     return digits.to(torch.get_default_dtype())

@@ -141,7 +141,14 @@ def open_advantage(logits: Tensor) -> Tensor:
     return logits[..., 0] - logits[..., 1]
 
 
-def drawn_gates(advantage: Tensor, temperature: Tensor, noise: Tensor | None = None) -> Tensor:
+def uniform_like(tensor: Tensor) -> Tensor:
+    """Returns numbers uniform on (0, 1), from torch's generator, in the shape of a tensor."""
+    return torch.rand_like(tensor).clamp_min(torch.finfo(tensor.dtype).tiny)
+
+
+def drawn_gates(
+    advantage: Tensor, temperature: Tensor | float, noise: Tensor | None = None
+) -> Tensor:
     """Returns gates drawn to be exactly 0 or 1, with the gradient of soft ones.
 
     Args:
@@ -150,7 +157,7 @@ def drawn_gates(advantage: Tensor, temperature: Tensor, noise: Tensor | None = N
         noise: Uniform on (0, 1), one number a gate; None: drawn from torch's generator.
     """
     if noise is None:
-        noise = torch.rand_like(advantage).clamp_min(torch.finfo(advantage.dtype).tiny)
+        noise = uniform_like(advantage)
     # The difference of two Gumbel draws is one logistic draw.
     noisy = advantage + torch.log(noise) - torch.log1p(-noise)
     soft = torch.sigmoid(noisy / temperature)

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .._checks import check_at_least, check_choice
 from ._base import Allocation, row
 from ._fixed import REDUCTIONS
-from ._gumbel import prior
+from ._gumbel import averaged, prior, uniform_like
 
 # The values of Louizos, Welling and Kingma (2018), Section 4.1.
 LOWER, UPPER = -0.1, 1.1
@@ -88,16 +88,14 @@ class HardConcreteMatrix(Allocation):
         self, task: int | Tensor, x: Tensor | None = None, *, noise: Tensor | None = None
     ) -> Tensor:
         gates = self.gates(task, noise=noise)
-        return gates / gates.sum().clamp_min(1.0) if self.reduce == "mean" else gates
+        return averaged(gates) if self.reduce == "mean" else gates
 
     def gates(self, task: int | Tensor, *, noise: Tensor | None = None) -> Tensor:
         """Returns the gates of one pass, each from 0 to 1, shape ``[C]``."""
         log_alpha = row(self.log_alpha, task)
         if not self.training:
             return hard_concrete_mean(log_alpha)
-        if noise is None:
-            noise = torch.rand_like(log_alpha).clamp_min(torch.finfo(log_alpha.dtype).tiny)
-        return hard_concrete(log_alpha, noise)
+        return hard_concrete(log_alpha, uniform_like(log_alpha) if noise is None else noise)
 
     def matrix(self) -> Tensor:
         return hard_concrete_mean(self.log_alpha.detach())

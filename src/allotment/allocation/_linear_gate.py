@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_at_least, check_whole
+from .._checks import check_count
 from ._base import row
 from ._features import example_features
 
@@ -22,8 +22,7 @@ class LinearGate(nn.Module):
 
     def __init__(self, n_tasks: int, n_components: int, n_features: int) -> None:
         super().__init__()
-        check_whole("n_features", n_features)
-        check_at_least("n_features", n_features, 1)
+        check_count("n_features", n_features)
         self.n_features = n_features
         bound = (6 / (n_features + n_components)) ** 0.5
         weight = torch.empty(n_tasks, n_components, n_features).uniform_(-bound, bound)

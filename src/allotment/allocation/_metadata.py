@@ -5,7 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_at_least, check_probability, check_whole
+from .._checks import check_count, check_probability
 from ._base import Allocation, row
 from ._gumbel import Annealing, averaged, check_annealing, drawn_gates, open_advantage
 
@@ -62,8 +62,7 @@ class MetadataMatrix(Allocation):
         n_inputs = rows.shape[1]
         self.inner, self.inner_bias = None, None
         if hidden is not None:
-            check_whole("hidden", hidden)
-            check_at_least("hidden", hidden, 1)
+            check_count("hidden", hidden)
             self.inner = nn.Parameter(nn.init.xavier_uniform_(torch.empty(n_inputs, hidden)))
             self.inner_bias = nn.Parameter(torch.zeros(hidden))
         # Zeros: every task starts at `p_init`.

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from .._checks import check_at_least, check_whole
+from .._checks import check_count
 from ._base import check_counts
 from ._tournament import Tournament, hashed
 
@@ -45,8 +45,7 @@ class PathNet(Tournament):
     ) -> None:
         check_counts(n_tasks, n_components)
         for name, value, least in (("n_active", n_active, 1), ("n_members", n_members, 2)):
-            check_whole(name, value)
-            check_at_least(name, value, least)
+            check_count(name, value, least)
         members = torch.randint(n_components, (n_tasks, n_members, n_active))
         super().__init__(members, n_components, n_each=n_each, n_layers=n_layers, reduce=reduce)
         self.n_active = n_active

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .._checks import check_at_least, check_whole
+from .._checks import check_count
 from ._base import row
 from ._cgc import own_or_shared
 from ._features import example_features
@@ -93,8 +93,7 @@ def _softmax_over(allowed: Tensor, scores: Tensor) -> Tensor:
 
 
 def _check_sizes(n_tasks: int, n_components: int, n_own: int, n_streams: int) -> None:
-    check_whole("n_own", n_own)
-    check_at_least("n_own", n_own, 1)
+    check_count("n_own", n_own)
     if n_components <= n_tasks * n_own:
         raise ValueError(
             "`n_components` should be more than `n_tasks * n_own`, so that some are shared. "

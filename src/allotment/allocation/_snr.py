@@ -6,8 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_at_least, check_probability, check_whole
+from .._checks import check_at_least, check_count, check_probability
 from ._base import row
+from ._gumbel import uniform_like
 from ._hard_concrete import _OFFSET, hard_concrete, hard_concrete_mean, hard_concrete_open
 from ._streams import StreamAllocation
 
@@ -51,8 +52,7 @@ class SNR(StreamAllocation):
         l0_weight: float = 0.0,
     ) -> None:
         super().__init__(n_tasks, n_components)
-        check_whole("n_streams", n_streams)
-        check_at_least("n_streams", n_streams, 0)
+        check_count("n_streams", n_streams, 0)
         check_probability("p_init", p_init)
         check_at_least("l0_weight", l0_weight, 0.0)
         p_open = torch.full((n_streams or n_tasks, n_components), float(p_init))
@@ -75,8 +75,7 @@ class SNR(StreamAllocation):
         """Returns the variables of one pass, each from 0 to 1."""
         if not self.training:
             return hard_concrete_mean(log_alpha)
-        if noise is None:
-            noise = torch.rand_like(log_alpha).clamp_min(torch.finfo(log_alpha.dtype).tiny)
+        noise = uniform_like(log_alpha) if noise is None else noise
         return hard_concrete(log_alpha, noise.view(log_alpha.shape))
 
     def matrix(self) -> Tensor:

@@ -6,7 +6,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._checks import check_at_least, check_positive, check_whole
+from .._checks import check_at_least, check_count, check_positive, check_whole
 from ._base import Allocation, row
 from ._carrying import carried, carry
 from ._features import example_features
@@ -63,8 +63,7 @@ class TopKExperts(Allocation):
         balance_batches: int = 10_000,
     ) -> None:
         super().__init__(n_tasks, n_components, counts_batches=True)
-        check_whole("n_features", n_features)
-        check_at_least("n_features", n_features, 1)
+        check_count("n_features", n_features)
         check_at_least("balance", balance, 0.0)
         check_positive("balance_batches", balance_batches)
         self.n_features = n_features

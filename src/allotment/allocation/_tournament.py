@@ -5,9 +5,10 @@ from abc import abstractmethod
 import torch
 from torch import Tensor
 
-from .._checks import check_at_least, check_choice, check_whole
+from .._checks import check_choice, check_count
 from ._base import Allocation, row
 from ._fixed import REDUCTIONS
+from ._gumbel import averaged
 
 _MASK = 0xFFFFFFFF  # hashes have 32 bits
 
@@ -44,8 +45,7 @@ class Tournament(Allocation):
         n_tasks = len(members)
         super().__init__(n_tasks, n_components)
         for name, value in (("n_each", n_each), ("n_layers", n_layers)):
-            check_whole(name, value)
-            check_at_least(name, value, 1)
+            check_count(name, value)
         check_choice("reduce", reduce, REDUCTIONS)
         self.n_each, self.n_layers, self.reduce = n_each, n_layers, reduce
         self.register_buffer("members", members)
@@ -78,7 +78,7 @@ class Tournament(Allocation):
         else:
             place = row(self.fitness, task).argmin()
         gates = self._gates(row(row(self.members, task), place))
-        return gates / gates.sum().clamp_min(1.0) if self.reduce == "mean" else gates
+        return averaged(gates) if self.reduce == "mean" else gates
 
     def matrix(self) -> Tensor:
         return self._gates(_picked(self.members, self.fitness.argmin(dim=1)))

@@ -221,12 +221,14 @@ def score_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     if not tests:
         return {}
     header, first = tests[0]
-    named = [
-        f"{task} ({', '.join(name for name, own in first.metrics.items() if own[t] == own[t])})"
-        for t, task in enumerate(header.task_names)
-    ]
+    named = [f"{task} ({_metrics_of(t, first)})" for t, task in enumerate(header.task_names)]
     columns = zip(*(_own_metrics(test) for _, test in tests), strict=True)
     return {name: estimate(column) for name, column in zip(named, columns, strict=True)}
+
+
+def _metrics_of(task: int, seen: Evaluation) -> str:
+    """Returns the names of the metrics that a task has."""
+    return ", ".join(name for name, own in seen.metrics.items() if not np.isnan(own[task]))
 
 
 def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:

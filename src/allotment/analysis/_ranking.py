@@ -104,14 +104,19 @@ def ranked(suites: Mapping[str, Mapping[str, Sequence[RunRecord]]]) -> tuple[Ran
     """
     found = {name: _means(methods) for name, methods in suites.items()}
     found = {name: means for name, means in found.items() if len(means) > 1}
-    every = dict.fromkeys(method for means in found.values() for method in means)
-    kept = [method for method in every if all(method in means for means in found.values())]
-    missing = ", ".join(method for method in every if method not in kept)
+    kept, missing = _everywhere(list(found.values()))
     if not found or len(kept) < 2:
-        return None, missing
+        return None, ", ".join(missing)
     values = np.array([[means[method] for method in kept] for means in found.values()])
     is_higher = [_is_higher(suites[name]) for name in found]
-    return ranking(kept, values, higher_is_better=is_higher), missing
+    return ranking(kept, values, higher_is_better=is_higher), ", ".join(missing)
+
+
+def _everywhere(suites: Sequence[Mapping[str, float]]) -> tuple[list[str], list[str]]:
+    """Returns the methods that have a value on every suite, and those that miss one."""
+    every = dict.fromkeys(method for means in suites for method in means)
+    kept = [method for method in every if all(method in means for means in suites)]
+    return kept, [method for method in every if method not in kept]
 
 
 def _means(methods: Mapping[str, Sequence[RunRecord]]) -> dict[str, float]:

@@ -73,12 +73,7 @@ def run_sweep(
             _check_resumable(group, sweep, say)
     else:
         check_new(folders)
-    if sweep.options:
-        write_options(sweep.out, sweep.options)
-    if sweep.file is not None:
-        write_copy(sweep.out, sweep.file.content)
-        spec = sweep.experiment.report_spec(measure=groups[0].headers[0].measure)
-        write_declaration(sweep.out, spec.experiment, spec.to_record())
+    _describe(sweep, groups[0])
     left = _left(groups, sweep, say)
     with determinism(sweep.deterministic):
         for group in left:
@@ -87,6 +82,16 @@ def run_sweep(
                 raise Stopped(listeners.stop.reason)
             _record(group, sweep, listeners)
     return folders
+
+
+def _describe(sweep: Sweep, first: RunGroup) -> None:
+    """Writes what is kept of a sweep beside its runs."""
+    if sweep.options:
+        write_options(sweep.out, sweep.options)
+    if sweep.file is not None:
+        write_copy(sweep.out, sweep.file.content)
+        spec = sweep.experiment.report_spec(measure=first.headers[0].measure)
+        write_declaration(sweep.out, spec.experiment, spec.to_record())
 
 
 @contextmanager

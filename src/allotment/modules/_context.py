@@ -6,6 +6,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import torch
 from torch import Tensor
 
 from .._checks import check_at_least, check_whole
@@ -52,6 +53,19 @@ class Pass:
     noise: Noise = Noise()
     used: list[Used] = field(default_factory=list)
 
+    def auxiliary_loss(self, loss: Tensor) -> Tensor:
+        """Returns what allocations add to the task's loss, 0 where none adds anything."""
+        found = (
+            used.allocation.auxiliary_loss(self.task, loss, used.weights) for used in self.used
+        )
+        return sum((extra for extra in found if extra is not None), torch.zeros_like(loss))
+
+    @torch.no_grad()
+    def observe(self, loss: Tensor) -> None:
+        """Tells the task's loss to each allocation, for those that learn by reward."""
+        for allocation in dict.fromkeys(used.allocation for used in self.used):
+            allocation.observe(self.task, loss.detach())
+
     def count_batch(self) -> None:
         """Tells each allocation in training that a batch has passed, once for all its calls."""
         for allocation in dict.fromkeys(used.allocation for used in self.used):
@@ -66,6 +80,16 @@ _current: ContextVar[Pass | None] = ContextVar("_current", default=None)
 def current_pass() -> Pass | None:
     """Returns the pass that is under way, if any."""
     return _current.get()
+
+
+def in_backward_pass() -> str:
+    """Returns what is likely wrong where a layer is called in a backward pass."""
+    if torch._C._current_graph_task_id() == -1:
+        return ""
+    return (
+        " Activation checkpointing calls the layer again in the backward pass: give it "
+        "`partial(contextvars.copy_context().run, block)` in place of `block`."
+    )
 
 
 @contextmanager

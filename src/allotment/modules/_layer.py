@@ -7,16 +7,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call
-from torch.utils import _pytree as pytree
 
 from .._checks import described, is_list_of
 from .._ops import has_streams, on_streams
 from ..allocation import Allocation
 from ._architecture import group_by_architecture
-from ._context import Noise, Used, current_pass
+from ._context import Noise, Used, current_pass, in_backward_pass
 from ._mixing import mixed, summed
 from ._stacking import Call, stack_parameters, stacked_forward
-from ._structures import each_tensor, shapes
+from ._structures import each_tensor, shapes, tensors_of
 
 _NOTHING: Any = object()  # no input by place: a call that names all its arguments
 
@@ -120,7 +119,7 @@ class ModularLayer(nn.Module):
             if task is None:
                 raise ValueError(
                     "A modular layer should be called by a network, or within `for_task(task)`, or "
-                    "with `task=`. Found no task." + _in_backward_pass()
+                    "with `task=`. Found no task." + in_backward_pass()
                 )
             return task, noise
         own = self._own_noise(running.noise) if noise is None else noise
@@ -161,7 +160,7 @@ class ModularLayer(nn.Module):
         places = range(len(self.groups))
         if has_streams():
             calls = [partial(self._group_outputs, place, call, weights) for place in places]
-            outputs = on_streams(calls, _tensors(call))
+            outputs = on_streams(calls, tensors_of(call))
         else:
             outputs = []
             for place in places:  # a plain loop: a frame less to follow
@@ -251,20 +250,6 @@ def _output_and_buffers(module: nn.Module, call: Call, weight: Tensor) -> Any:
             except RuntimeError:  # a joint step: one buffer for the weights of all tasks
                 buffer.copy_(copies[name])
     return y
-
-
-def _in_backward_pass() -> str:
-    """Returns what is likely wrong where a layer is called in a backward pass."""
-    if torch._C._current_graph_task_id() == -1:
-        return ""
-    return (
-        " Activation checkpointing calls the layer again in the backward pass: give it "
-        "`partial(contextvars.copy_context().run, block)` in place of `block`."
-    )
-
-
-def _tensors(values: Any) -> list[Tensor]:
-    return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
 
 
 def _check_parts(components: object, allocation: object) -> None:

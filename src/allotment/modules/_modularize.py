@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_at_least, check_choice, check_whole, described, nearest
+from .._checks import check_choice, check_count, check_whole, described, nearest
 from ..allocation import Allocation, GumbelMatrix
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, update_of, why_no_update
@@ -74,8 +74,7 @@ def modularize(
     """
     n_tasks = _n_tasks(model, tasks, heads)
     check_choice("component", component, COMPONENTS)
-    check_whole("rank", rank)
-    check_at_least("rank", rank, 1)
+    check_count("rank", rank)
     body = _copied(model)
     counts = _named(parts, body)
     _check_apart(counts, body)

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from .._checks import check_number, described, is_list_of
-from ._context import Noise, Pass, opened
+from ._context import Noise, Pass, current_pass, opened
 from ._heads import HeadList, HeadTable
 from ._inputs import call_with
 from ._layer import ModularLayer
@@ -108,9 +108,12 @@ class TaskNetwork(nn.Module, ABC):
         **options: Any,
     ) -> Tensor:
         """Returns the task's outputs for ``x``, shape ``[B, ...]``."""
-        running = Pass(self.task_index(task), noise)
+        running, around = Pass(self.task_index(task), noise), current_pass()
         y = self.compute(x, running, *arguments, **options)
-        running.count_batch()
+        if around is None:
+            running.count_batch()
+        else:  # the pass around it counts, and can tell what was used
+            around.used.extend(running.used)
         return y
 
     def _outputs(self, features: Tensor, running: Pass) -> Tensor:

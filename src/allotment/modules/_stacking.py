@@ -15,10 +15,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.utils import _pytree as pytree
 
 from .._checks import described, first_line
-from ._structures import by_tensor, each_tensor
+from ._structures import by_tensor, each_tensor, tensors_of
 
 # Modules that treat every number alike, so that a further leading dimension changes nothing.
 _ELEMENTWISE = (nn.Identity, nn.ReLU, nn.LeakyReLU, nn.ELU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid)
@@ -234,7 +233,7 @@ def _by_vmap(module: nn.Module, stacked: Stacked, call: Call, is_stacked: bool) 
         if isinstance(y, Tensor):
             return y
         whole.append(y)
-        return [leaf for leaf in pytree.tree_leaves(y) if isinstance(leaf, Tensor)]
+        return tensors_of(y)
 
     own = [0 if is_stacked else None, *[None] * (len(call.arguments) - 1)]
     in_dims = (0 if stacked else None, tuple(own[: len(call.arguments)]), None)

@@ -28,6 +28,11 @@ def each_tensor(change: Callable[[Tensor], Tensor], output: Any) -> Any:
     return pytree.tree_map_only(Tensor, change, output)
 
 
+def tensors_of(values: Any) -> list[Tensor]:
+    """Returns the tensors that lie anywhere in tuples and dicts."""
+    return [leaf for leaf in pytree.tree_leaves(values) if isinstance(leaf, Tensor)]
+
+
 def shapes(output: Any) -> Any:
     """Returns the shape of an output, or the shapes of the tensors in a tuple or a dict."""
     if isinstance(output, Tensor):

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_at_least, check_fraction, check_whole
+from .._checks import check_count, check_fraction
 from ..allocation import row
 from ._context import current_pass
 
@@ -35,8 +35,7 @@ class TaskMask(nn.Module):
     def __init__(self, n_tasks: int, n_channels: int, *, share: float = 0.5) -> None:
         super().__init__()
         for name, n in (("n_tasks", n_tasks), ("n_channels", n_channels)):
-            check_whole(name, n)
-            check_at_least(name, n, 1)
+            check_count(name, n)
         check_fraction("share", share)
         self.n_tasks = n_tasks
         self.n_channels = n_channels

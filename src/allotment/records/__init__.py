@@ -44,6 +44,7 @@ from ._declaration import write_copy as write_copy
 from ._declaration import write_declaration as write_declaration
 from ._environment import describe_environment as describe_environment
 from ._files import RecordError as RecordError
+from ._files import file_name as file_name
 from ._files import plain as plain
 from ._kept import keep as keep
 from ._kept import read_kept as read_kept
@@ -60,7 +61,6 @@ from ._record import RunRecord as RunRecord
 from ._writer import RunWriter as RunWriter
 from ._writer import check_new as check_new
 from ._writer import check_same as check_same
-from ._writer import file_name as file_name
 from ._writer import open_runs as open_runs
 from ._writer import reopen_runs as reopen_runs
 from ._writer import rounds_of as rounds_of

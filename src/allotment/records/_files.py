@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
@@ -48,6 +49,11 @@ def writing(path: Path) -> Iterator[None]:
         raise RecordError(
             f"An output path should be writable. Found `{path}`: {reason}."
         ) from error
+
+
+def file_name(text: str) -> str:
+    """Returns ``text`` with everything but letters, digits and ``= . _ + -`` replaced."""
+    return re.sub(r"[^\w=.+-]|^\.+", "_", text)
 
 
 def plain(value: Any) -> Any:

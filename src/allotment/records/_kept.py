@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._schema import Evaluation, Floats
 from ._environment import Environment
-from ._files import RecordError, floats, plain, read_json, reading, write_bytes, writing
+from ._files import RecordError, file_name, floats, plain, read_json, reading, write_bytes, writing
 from ._rates import KEPT as KEPT_RATES
 from ._record import (
     RunRecord,
@@ -24,7 +24,6 @@ from ._record import (
     outcome_from,
     summary_of,
 )
-from ._writer import file_name
 
 _NO_RUNS = ("speed", KEPT_RATES)  # folders of other records
 _DIGITS = 6  # of a final number

@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ._files import read_json, write_json, writing
-from ._writer import file_name
+from ._files import file_name, read_json, write_json, writing
 
 _NAME = "rates.json"
 KEPT = "rates"  # the folder of kept ones

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -15,7 +14,16 @@ from safetensors.torch import save
 
 from .._schema import Floats, LogEntry, Outcome, RunHeader, TrainingState
 from ._environment import Environment, describe_environment
-from ._files import RecordError, plain, read_json, reading, write_bytes, write_json, writing
+from ._files import (
+    RecordError,
+    file_name,
+    plain,
+    read_json,
+    reading,
+    write_bytes,
+    write_json,
+    writing,
+)
 from ._reader import read_entries, read_environment, read_snapshots
 from ._record import entry_line, first_difference, header_from, summary_of
 
@@ -226,11 +234,6 @@ def _packed(weights: dict[str, Any]) -> bytes:
     # A copy of each, since the runs of one program are views of the same memory.
     tensors = {name: torch.as_tensor(value).detach().cpu() for name, value in weights.items()}
     return save({name: tensor.contiguous().clone() for name, tensor in tensors.items()})
-
-
-def file_name(text: str) -> str:
-    """Returns ``text`` with everything but letters, digits and ``= . _ + -`` replaced."""
-    return re.sub(r"[^\w=.+-]|^\.+", "_", text)
 
 
 def _state(folder: Path) -> str:

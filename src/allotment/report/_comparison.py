@@ -29,11 +29,12 @@ _ORIGIN = (
     "holds what was tried. Tests are looked at once, at the end."
 )
 _COLUMNS = (
-    "A result is the mean over runs with their standard deviation (sd); the difference is that to "
-    "the shared bottom (sum), seed by seed, with its 90 % interval. Parameters: of the whole "
-    "network, and of the part that a task uses in evaluation, mean over tasks and runs, where it "
-    "does not differ by example. FLOPs: floating-point operations of products and convolutions in "
-    "an optimizer step, forward and backward. Time: of the program, divided by the runs in it."
+    "A result is the mean over runs with their standard deviation (sd); the column behind it is "
+    "its difference to a baseline, seed by seed, with the 90 % interval. Parameters: of the "
+    "whole network, and of the part that a task uses in evaluation, mean over tasks and runs, "
+    "where it does not differ by example. FLOPs: floating-point operations of products and "
+    "convolutions in an optimizer step, forward and backward. Time: of the program, divided by "
+    "the runs in it."
 )
 _RANKING = (
     "Friedman's test asks whether all methods could be equally good, from their ranks on each "
@@ -71,6 +72,7 @@ def comparison_table(part: Section) -> Table:
 
 def _columns(part: Section) -> list[Column[_Entry]]:
     baseline = next((row for row in part.rows if row.spec.method == part.spec.baseline), None)
+    label = baseline.spec.label if baseline else "the baseline"
 
     def result(entry: _Entry) -> str:
         if entry.row is None:
@@ -93,7 +95,7 @@ def _columns(part: Section) -> list[Column[_Entry]]:
     return [
         Column("Method", lambda entry: entry.label, kind="name"),
         Column(part.measure_label, result),
-        Column("Difference", difference, optional=True),
+        Column(f"Less {label}", difference, optional=True),
         Column("Learning rate", lambda entry: _rates(entry.runs)),
         Column("Parameters", lambda entry: _whole(r.header.n_parameters for r in entry.runs)),
         Column("Used by a task", lambda entry: _whole(_used(r) for r in entry.runs)),

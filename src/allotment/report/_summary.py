@@ -29,9 +29,13 @@ def section_text(part: Section) -> list[str]:
         said += _relatedness(row)
     said += [_failures(row) for row in part.rows]
     said += [_dead(row) for row in part.rows]
-    missing = [row.name for row in part.rows if not row.runs]
-    said.append(f"Not run: {', '.join(missing)}." if missing else "")
+    said.append(_missing(part))
     return list(filter(None, said))
+
+
+def _missing(part: Section) -> str:
+    names = [row.name for row in part.rows if not row.runs]
+    return f"Not run: {', '.join(names)}." if names else ""
 
 
 def _structure(part: Section, row: ResultRow) -> str:

@@ -12,7 +12,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 from torch import Tensor, nn
 
-from .._checks import check_at_least, check_whole
+from .._checks import check_count
 from .._streams import torch_stream
 from ..allocation import GumbelMatrix
 from ..modules import ModularLayer, MultiTaskNetwork
@@ -53,8 +53,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         x = self._rows(X, reset=True)
         check_consistent_length(x, targets)
         for name in ("width", "n_components", "n_layers"):
-            check_whole(name, getattr(self, name))
-            check_at_least(name, getattr(self, name), 1)
+            check_count(name, getattr(self, name))
         seed = self.random_state
         if not isinstance(seed, int):
             seed = int(check_random_state(seed).randint(2**31))

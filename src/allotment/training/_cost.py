@@ -9,6 +9,7 @@ from torch.utils._pytree import tree_map
 
 from .._engine import Operations, Run
 from .._streams import torch_stream
+from ..modules import TaskNetwork
 from ..tasks import GeneratedDataset, Split
 from ._diagnostics import two_examples
 
@@ -17,8 +18,9 @@ def step_operations(run: Run) -> int:
     """Returns the floating-point operations of an optimizer step, forward and backward.
 
     They are those of products and convolutions, in a batch of the first task; a joint step takes
-    as many batches as there are tasks. Nothing is computed where the network can do without
-    values. 0 where they cannot be counted.
+    as many batches as there are tasks. Allocations that learn on held-out batches have a pass of
+    their own. Nothing is computed where the network can do without values. 0 where they cannot
+    be counted.
     """
     x, y = _batch(run)
     n_batches = len(run.tasks) if run.settings.is_joint else 1
@@ -31,13 +33,24 @@ def step_operations(run: Run) -> int:
 
 
 def _counted(run: Run, device: str, x: Any, y: Any) -> int:
-    network: nn.Module = deepcopy(run.network).to(device).train()
+    network = deepcopy(run.network).to(device).train()
     x, y = (tree_map(lambda part: part.to(device), part) for part in (x, y))
     counter = Operations()  # type: ignore[no-untyped-call]
     with torch_stream(run.seed, "trial"), counter, torch.enable_grad():
         loss = run.tasks[0].loss_function(network(x, 0), y)
         loss.backward()
+        if run.settings.optimization.allocation_held_out:
+            held_out = run.tasks[0].loss_function(network(x, 0), y)
+            _descend_allocations(network, held_out)
     return int(counter.total)
+
+
+def _descend_allocations(network: TaskNetwork, loss: Tensor) -> None:
+    """Computes the gradients of allocations alone, where any learns by them."""
+    allocations = nn.ModuleList(layer.allocation for layer in network.modular_layers)
+    learnt = [p for p in allocations.parameters() if p.requires_grad]
+    if learnt:
+        torch.autograd.grad(loss, learnt, allow_unused=True)
 
 
 def _batch(run: Run) -> tuple[Any, Any]:

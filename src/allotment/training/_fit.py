@@ -1,10 +1,10 @@
 """Training one network of one's own."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from .._engine import Run
 from .._schema import LogEntry
@@ -58,7 +58,8 @@ def fit(
                     progress.stop()
     assert progress.outcomes is not None
     outcome = progress.outcomes[0]
-    run.network.load_state_dict(outcome.weights)
+    if outcome.status == "finished" or _are_finite(outcome.weights):
+        run.network.load_state_dict(outcome.weights)
     network.eval()
     result = FitResult(
         embeddings=outcome.matrix,
@@ -80,6 +81,10 @@ def fit(
     for sentence in result.warnings():
         warnings.warn(sentence, stacklevel=2)
     return result
+
+
+def _are_finite(weights: Mapping[str, Tensor]) -> bool:
+    return all(bool(value.isfinite().all()) for value in weights.values())
 
 
 def _tell(on_progress: Callable[[Progress], None], progress: Progress, run: Run) -> None:

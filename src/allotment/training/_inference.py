@@ -107,9 +107,7 @@ def _parts(inputs: Any, size: int) -> Iterator[Any]:
     elif isinstance(inputs, str) or hasattr(inputs, "columns"):
         raise TypeError(f"{_FORMS} Found {described(inputs)}." + _TABLES)
     elif _is_indexed(inputs):
-        examples = as_source(inputs)
-        assert isinstance(examples, Split | IndexedExamples)
-        yield from (examples.fetch(rows)[0] for rows in torch.arange(len(examples)).split(size))
+        yield from _parts_by_position(as_source(inputs), size)
     elif isinstance(inputs, Iterable) or callable(inputs):
         made = inputs if isinstance(inputs, Iterable) else inputs()
         yield from (tree_map(torch.as_tensor, _inputs_of(batch)) for batch in made)
@@ -151,6 +149,12 @@ def _parts_of_arrays(inputs: Any, size: int) -> Iterator[Any]:
         yield tree_map(lambda array, at=first: array[at : at + size], arrays)
 
 
+def _parts_by_position(examples: Any, size: int) -> Iterator[Any]:
+    assert isinstance(examples, Split | IndexedExamples)
+    for rows in torch.arange(len(examples)).split(size):
+        yield examples.fetch(rows)[0]
+
+
 def _device(network: nn.Module) -> torch.device:
     return next((p.device for p in network.parameters()), torch.device("cpu"))
 
@@ -179,12 +183,7 @@ def evaluate(
         split: "test", "validation" or "train". Tasks without it have NaN.
         seed: Of what is drawn, where an allocation draws in evaluation too.
     """
-    check_choice("split", split, ["train", "validation", "test"])
-    if not is_list_of(tasks, Task):
-        raise TypeError(f"`tasks` should be a list of Task. Found {described(tasks)}.")
-    check_names(tasks)
-    if all(task.held_out(split) is None for task in tasks):
-        raise ValueError(f"Some task should have examples for `split = {split!r}`. Found none.")
+    _check_asked_for(tasks, split)
     whole = as_network(network, [task.name for task in tasks])
     places = {_place(whole, task, at): task for at, task in enumerate(tasks)}
     parameters = FlatParameters([whole], _device(network))
@@ -203,6 +202,16 @@ def evaluate(
         accuracies=found.accuracies,
         metrics=found.metrics,
     )
+
+
+def _check_asked_for(tasks: Sequence[Task], split: str) -> None:
+    """Raises unless there is something to evaluate."""
+    check_choice("split", split, ["train", "validation", "test"])
+    if not is_list_of(tasks, Task):
+        raise TypeError(f"`tasks` should be a list of Task. Found {described(tasks)}.")
+    check_names(tasks)
+    if all(task.held_out(split) is None for task in tasks):
+        raise ValueError(f"Some task should have examples for `split = {split!r}`. Found none.")
 
 
 def _place(network: TaskNetwork, task: Task, at: int) -> int:

@@ -64,9 +64,15 @@ class FitResult:
                 hint = f"It may be that {self.failed_cause}."
             return [
                 f"The loss was not finite at task batch {self.failed_step}, and nothing was learnt "
-                f"from there on. {hint}"
+                f"from there on. {self._of_failed()} {hint}"
             ]
         return [*self._of_unseen(), *self._of_dead()]
+
+    def _of_failed(self) -> str:
+        """Returns which weights a network has whose training failed."""
+        if self.best_round:
+            return f"The network has the weights of round {self.best_round}."
+        return "The network has the weights that it came with."
 
     def _of_unseen(self) -> list[str]:
         """Returns which tasks were in no batch, if any."""

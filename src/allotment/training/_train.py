@@ -117,7 +117,7 @@ def _training(
             network=partial(_network, runs, trainer),
             stop=partial(asked.append, True),
         )
-        if asked or None not in best.over:
+        if asked or None not in best.over or None not in tracker.failed:
             break
     trainer.settle()
     best.restore(tracker.failed)

@@ -1,7 +1,8 @@
 """What is found out before the first step, and not in the middle of training."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import torch
 import torch.nn.functional as F
@@ -50,23 +51,14 @@ def check_runs(runs: Sequence[Run]) -> None:
     outputs = _outputs(runs[0])
     seen = set()
     for run in runs:
-        for task in run.tasks:
-            if len(runs) > 1:
-                _check_lasts(f"Task {task.name!r}, of several runs: ", task.train)
-            elif isinstance(task.train, TaskLabels) and run.settings.schedule != "multi_label":
-                _check_lasts(f"Task {task.name!r}, of several that share: ", task.train)
+        _check_all_last(run, is_alone=len(runs) == 1)
         if not any(parameter.requires_grad for parameter in run.network.parameters()):
             raise ValueError("A network should have parameters that learn. Found all frozen.")
         for index, (task, tried) in enumerate(zip(run.tasks, outputs, strict=False)):
             if (id(task), index) not in seen:
                 seen.add((id(task), index))
                 _check_held_out(run, task)
-                width = _width(run.network, index, tried)
-                if not isinstance(two_examples(task.train)[1], Tensor):
-                    continue  # targets of any structure, for a loss of one's own
-                _check_labels(task, width, tried)
-                _check_numbers(task, width)
-                _check_broadcast(task, width)
+                _check_targets(task, _width(run.network, index, tried), tried)
 
 
 def _outputs(run: Run) -> list[Tensor | None]:
@@ -104,6 +96,15 @@ def _has_labels(task: Task) -> bool:
 
 def _has_numbers(task: Task) -> bool:
     return task.loss_function is mean_squared_error
+
+
+def _check_targets(task: Task, width: int | None, tried: Tensor | None) -> None:
+    """Raises unless a network's outputs fit the targets of a task."""
+    if not isinstance(two_examples(task.train)[1], Tensor):
+        return  # targets of any structure, for a loss of one's own
+    _check_labels(task, width, tried)
+    _check_numbers(task, width)
+    _check_broadcast(task, width)
 
 
 def _check_numbers(task: Task, width: int | None) -> None:
@@ -201,10 +202,8 @@ def _check_held_out(run: Run, task: Task) -> None:
         if split is None:
             continue
         _check_lasts(f"Task {task.name!r}, {name}: ", split)
-        try:
+        with _told_of(task, name):
             x, y = two_examples(split)
-        except ValueError as error:
-            raise ValueError(f"Task {task.name!r}, {name}: {error}") from error
         if not isinstance(targets, Tensor) or not isinstance(y, Tensor):
             continue  # targets of any structure, for a loss of one's own
         is_fetched = is_fetched or not isinstance(split, Split)
@@ -215,10 +214,27 @@ def _check_held_out(run: Run, task: Task) -> None:
             )
         if not is_fetched and x.shape != inputs.shape:
             # May be no mistake: some networks take images of any size.
-            try:
+            with _told_of(task, name):
                 outputs_of(run.network, x, run.seed)
-            except ValueError as error:
-                raise ValueError(f"Task {task.name!r}, {name}: {error}") from error
+
+
+@contextmanager
+def _told_of(task: Task, name: str) -> Iterator[None]:
+    """Adds to what is raised of whose examples it is said."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"Task {task.name!r}, {name}: {error}") from error
+
+
+def _check_all_last(run: Run, *, is_alone: bool) -> None:
+    """Raises where several runs, or several tasks of one, need examples that end."""
+    is_shared = run.settings.schedule == "multi_label"
+    for task in run.tasks:
+        if not is_alone:
+            _check_lasts(f"Task {task.name!r}, of several runs: ", task.train)
+        elif isinstance(task.train, TaskLabels) and not is_shared:
+            _check_lasts(f"Task {task.name!r}, of several that share: ", task.train)
 
 
 def _check_lasts(where: str, examples: object) -> None:

@@ -10,8 +10,8 @@ from allotment.experiments._methods import AllocationSpec, Structure
 from allotment.modules import ModularLayer, MultiTaskNetwork, TaskNetwork
 from allotment.tasks import Task
 from allotment.training import Run
-from tests.engine.test_trainer import assert_trained_plainly
-from tests.training.toy import N_INPUTS, SETTINGS, classes, outcomes_of, planned_outcomes_of
+from tests.engine.test_trainer import assert_one_program_of_plain_loops, assert_trained_plainly
+from tests.training.toy import N_INPUTS, SETTINGS, classes, outcomes_of
 
 WIDTHS = (3, 3)  # classes of each task
 OUTPUTS = {f"classes {task}": width for task, width in enumerate(WIDTHS)}
@@ -63,9 +63,6 @@ def a_run(
 def assert_runs_train_together(structure: Structure, spec: AllocationSpec) -> None:
     """Asserts that several runs are one program, and end as plainly written loops do."""
     runs = [a_run(structure, spec, seed) for seed in range(2)]
-    made, together = planned_outcomes_of(runs)
-    assert (made.runs.value, made.step.value) == ("vmapped", "traced"), str(made)
+    assert_one_program_of_plain_loops(runs)
     (alone,) = outcomes_of([a_run(structure, spec)])
-    for run, outcome in zip(runs, together, strict=True):
-        assert_trained_plainly(run, outcome.weights, atol=1e-9)
     assert_trained_plainly(runs[0], alone.weights, atol=1e-9)

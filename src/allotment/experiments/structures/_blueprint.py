@@ -80,6 +80,12 @@ def assembled(
     )
 
 
+def side_by_side(layers: Sequence[ModularLayer]) -> tuple[list[nn.Module], list[str]]:
+    """Returns the components of several layers, one layer after another, and what they are."""
+    components = [component for layer in layers for component in layer.components]
+    return components, [kind for layer in layers for kind in layer.kinds]
+
+
 def n_channels_of(layer: ModularLayer) -> int:
     """Returns how many channels or features come out of a layer.
 

@@ -2,12 +2,13 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from torch import nn
 
 from ...modules import ColumnLayer, ModularLayer, MultiTaskNetwork
-from ._blueprint import Blueprint, assembled, n_channels_of
+from ._blueprint import Blueprint, assembled, n_channels_of, side_by_side
 
 _STATISTICS = nn.modules.batchnorm._BatchNorm
 
@@ -56,24 +57,28 @@ def with_columns(
 
 def _places(plans: Sequence[Blueprint]) -> list[Place]:
     rows = list(zip(*(plan.network.modular_layers for plan in plans), strict=True))
-    sizes = [sum(len(layer.components) for layer in layers) for layers in rows] + [0]
+    parts = [side_by_side(layers) for layers in rows]
+    sizes = [len(components) for components, _ in parts] + [0]
     return [
         Place(
-            components=[component for layer in layers for component in layer.components],
-            names=[
-                f"{name} {number}" if len(layers) > 1 else name
-                for number, layer in enumerate(layers)
-                for name in layer.names
-            ],
-            kinds=[kind for layer in layers for kind in layer.kinds],
+            components=components,
+            names=_numbered(layers),
+            kinds=kinds,
             facts=plans[0].facts[layers[0].allocation],
-            n_channels=lambda layer=layers[0]: n_channels_of(layer),  # type: ignore[misc]
+            n_channels=partial(n_channels_of, layers[0]),
             is_first=depth == 0,
             is_last=depth == len(rows) - 1,
             n_next=sizes[depth + 1],
         )
-        for depth, layers in enumerate(rows)
+        for depth, (layers, (components, kinds)) in enumerate(zip(rows, parts, strict=True))
     ]
+
+
+def _numbered(layers: Sequence[ModularLayer]) -> list[str]:
+    """Returns the names of the components of all layers, with the layer's number if several."""
+    if len(layers) == 1:
+        return list(layers[0].names)
+    return [f"{name} {number}" for number, layer in enumerate(layers) for name in layer.names]
 
 
 def _check_between(network: MultiTaskNetwork) -> None:

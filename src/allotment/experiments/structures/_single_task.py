@@ -8,7 +8,7 @@ from torch import nn
 from ...allocation import Allocation, NoSharing
 from ...modules import ModularLayer, MultiTaskNetwork
 from .._methods import Allocate
-from ._blueprint import Blueprint, Build, assembled, drawn_up
+from ._blueprint import Blueprint, Build, assembled, drawn_up, side_by_side
 
 
 def single_task(build: Build, allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
@@ -41,13 +41,10 @@ def _joined(
     first = parts[0]
     if isinstance(first, ModularLayer):
         layers = [part for part in parts if isinstance(part, ModularLayer)]
-        n_components = sum(len(layer.components) for layer in layers)
-        return ModularLayer(
-            [component for layer in layers for component in layer.components],
-            _checked(plan.allocated(first, allocate, n_components)),
-            names=[f"{t} {n}" for t, layer in zip(names, layers, strict=True) for n in layer.names],
-            kinds=[kind for layer in layers for kind in layer.kinds],
-        )
+        components, kinds = side_by_side(layers)
+        own = _checked(plan.allocated(first, allocate, len(components)))
+        labels = [f"{t} {n}" for t, layer in zip(names, layers, strict=True) for n in layer.names]
+        return ModularLayer(components, own, names=labels, kinds=kinds)
     if not any(True for _ in (*first.parameters(), *first.buffers())):
         return first
     kind = type(first).__name__.lower()

@@ -2,7 +2,7 @@
 
 >>> from allotment.allocation import SharedBottom
 >>> from allotment.paper.networks import mnist_network
->>> mnist_network(lambda n: SharedBottom(2, n), {"a": 10, "b": 10}).layer_sizes
+>>> mnist_network(lambda n, **_: SharedBottom(2, n), {"a": 10, "b": 10}).layer_sizes
 (4, 4, 4)
 """
 

@@ -81,24 +81,38 @@ def same_convolution(
     x: Tensor | TwoColourImage, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...]
 ) -> Tensor:
     """Returns ``x`` convolved with kernels ``[O, I, h, w]`` under "same" padding."""
-    if isinstance(x, TwoColourImage) and stride[0] == stride[1]:
-        y = x.convolved(weight, stride[0])
-        return y if bias is None else y + bias.view(-1, 1, 1)
+    is_square = stride[0] == stride[1]
     if isinstance(x, TwoColourImage):
+        if is_square:
+            y = x.convolved(weight, stride[0])
+            return y if bias is None else y + bias.view(-1, 1, 1)
         x = x.pixels()
     if x.dtype == torch.bool:
         x = x.to(weight.dtype)
-    sides = zip(x.shape[-2:], weight.shape[-2:], stride, strict=True)
-    (top, bottom), (left, right) = (same_padding(*side) for side in sides)
-    if bias is None and stride[0] == stride[1] and can_convolve(x, weight, stride[0]):
+    if bias is None and is_square and can_convolve(x, weight, stride[0]):
         return few_channels(x, weight, same_window(x.shape[-2:], weight.shape[-2:], stride[0]))
-    if weight.shape[-2:] == (1, 1) and weight.shape[1] < 8 and tuple(stride) == (1, 1):
-        # Libraries are slow where channels are few; per pixel this is a product.
+    if _is_product(weight, stride):
         pixels = F.linear(x.movedim(-3, -1), weight.flatten(1), bias)
         return pixels.movedim(-1, -3)
+    return _by_library(x, weight, bias, stride)
+
+
+def _by_library(x: Tensor, weight: Tensor, bias: Tensor | None, stride: tuple[int, ...]) -> Tensor:
+    """Returns a convolution as torch computes it, of an image that is padded first if need be."""
+    sides = zip(x.shape[-2:], weight.shape[-2:], stride, strict=True)
+    (top, bottom), (left, right) = (same_padding(*side) for side in sides)
     if (top, left) != (bottom, right):
         x, top, left = F.pad(x, (left, right, top, bottom)), 0, 0
     return many_channels(x, weight, bias, (stride[0], stride[1]), (top, left))
+
+
+def _is_product(weight: Tensor, stride: tuple[int, ...]) -> bool:
+    """Tells whether a convolution is better computed as a product for each pixel.
+
+    Libraries are slow where channels are few.
+    """
+    is_pixel = weight.shape[-2:] == (1, 1) and tuple(stride) == (1, 1)
+    return is_pixel and weight.shape[1] < 8
 
 
 class _SamePool2d(nn.Module):
