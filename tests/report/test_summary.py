@@ -2,7 +2,7 @@ from dataclasses import replace
 
 import pytest
 
-from allotment.report import summary_text
+from allotment.report import ReportRow, summary_text
 from tests.records.made_up import accuracy_run, failed_run
 from tests.report.expected import MNIST, TWO_PAIRS, runs
 
@@ -98,3 +98,23 @@ def test_failed_and_collapsed_runs_are_told() -> None:
     )
     collapsed = accuracy_run([0.9, 0.9, 0.9, 0.1], experiment="mnist", method="gumbel", families=())
     assert "Gumbel-Matrix: 1 of 1 run collapsed on some task." in summary_text([collapsed], MNIST)
+
+
+def test_many_methods_share_sentences() -> None:
+    names = [f"way {n}" for n in range(9)]
+    rows = tuple(ReportRow(method=name, label=name, learnt=True) for name in names)
+    # The second method is better in one seed and worse in another; all others are far behind.
+    ends = [[0.30, 0.31, 0.32], [0.31, 0.31, 0.315], *([0.6, 0.61, 0.62] for _ in names[2:])]
+    found = [
+        run
+        for name, own, recovered in zip(names, ends, [1, 3, *[0] * 7], strict=True)
+        for run in runs(name, own, recovered=recovered)
+    ]
+    said = summary_text(found, replace(TWO_PAIRS, rows=rows))
+    shut_out = "; ".join(f"{name} 0 of 3" for name in names[2:])
+    assert said == [
+        f"Runs that found the two pairs: way 1 3 of 3; way 0 1 of 3; {shut_out}.",
+        "way 0 ends at 0.310 (90 % interval 0.293 to 0.327, n=3).",
+        "These runs do not tell from it: way 1.",
+        f"Behind it, by intervals or seed by seed, each judged alone: {'; '.join(names[2:])}.",
+    ]

@@ -21,7 +21,7 @@ def section_text(part: Section) -> list[str]:
     """Returns the sentences of a section."""
     if not part.records:
         return ["Not run yet."]
-    said = [_structure(part, row) for row in part.rows]
+    said = _structures(part)
     for condition in part.conditions:
         said += _comparison(part, condition)
     said += [_other_length(part, row) for row in part.rows]
@@ -38,14 +38,29 @@ def _missing(part: Section) -> str:
     return f"Not run: {', '.join(names)}." if names else ""
 
 
-def _structure(part: Section, row: ResultRow) -> str:
-    """Returns in how many runs the structure was found; empty where none is known or learnt.
+def _structures(part: Section) -> list[str]:
+    """Returns which methods found the structure of the tasks, in one sentence where they are many.
 
     Of many tasks that is much to ask; what is asked of them comes with their relatedness.
     """
-    n_found = row.summary.n_recovered if row.display.is_binary else row.summary.n_separated
-    if n_found is None or row.display.task_by_task or not row.spec.learnt:
-        return ""
+    found = {
+        row.name: (row, n)
+        for row in part.rows
+        if (n := _n_found(row)) is not None and not row.display.task_by_task and row.spec.learnt
+    }
+    if len(found) <= MANY:
+        return [_structure(part, row, n) for row, n in found.values()]
+    best_first = sorted(found.values(), key=lambda each: -each[1])
+    shares = [f"{row.name} {n} of {len(row.finished)}" for row, n in best_first]
+    return [f"Runs that found {part.spec.structure}: {'; '.join(shares)}."]
+
+
+def _n_found(row: ResultRow) -> int | None:
+    return row.summary.n_recovered if row.display.is_binary else row.summary.n_separated
+
+
+def _structure(part: Section, row: ResultRow, n_found: int) -> str:
+    """Returns in how many runs a method found the structure."""
     structure, runs = part.spec.structure, runs_text(len(row.finished))
     how = "" if row.display.is_binary else ", as clusters,"
     if n_found:
@@ -53,6 +68,7 @@ def _structure(part: Section, row: ResultRow) -> str:
     return f"{row.name} did not find {structure}{how} in any of {runs}."
 
 
+MANY = 8  # methods, from which on they share sentences
 Entry = tuple[ResultRow, Estimate]  # a method and its number as it is shown
 
 
@@ -70,11 +86,35 @@ def _comparison(part: Section, condition: str) -> list[str]:
     ends, order = ("reaches", "above") if part.higher_is_better else ("ends at", "below")
     best, best_value = entries[0]
     said = [f"{where}{best.spec.label} {ends} {_value_text(best_value, part.spec)}"]
+    if len(entries) > MANY:
+        return [f"{sentence}." for sentence in (*said, *_beside_the_best(entries))]
     for before, (row, value) in pairwise(entries):
         begin = f"{said.pop()}, {order}" if before[0] is best else "Then comes"
         text = f"{row.spec.label} with {_value_text(value, part.spec)}"
         said.append(f"{begin} {text}; {_verdict(before, (row, value))}")
     return [f"{sentence}." for sentence in said]
+
+
+def _beside_the_best(entries: Sequence[Entry]) -> list[str]:
+    """Returns which of many methods these runs tell from the best one, and which they do not."""
+    best, *others = entries
+    apart = [row.spec.label for row, value in others if _are_apart(best, (row, value))]
+    equal = [row.spec.label for row, _ in others if row.spec.label not in apart]
+    return [
+        f"{what}: {'; '.join(labels)}"
+        for what, labels in (
+            ("These runs do not tell from it", equal),
+            ("Behind it, by intervals or seed by seed, each judged alone", apart),
+        )
+        if labels
+    ]
+
+
+def _are_apart(a: Entry, b: Entry) -> bool:
+    if min(a[1].n, b[1].n) < 2:
+        return False
+    low, high = paired_difference(a[0].runs, b[0].runs).interval
+    return disjoint(a[1], b[1]) or low > 0 or high < 0
 
 
 def _value_text(value: Estimate, spec: ReportSpec) -> str:
