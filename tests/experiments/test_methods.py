@@ -139,3 +139,9 @@ def test_an_option_that_a_way_of_sharing_needs_is_asked_of_the_network() -> None
         using(MMoE)(2, 3)
     for spec, offered in ((using(MMoE), {"n_features": 8}), (using(MMoE, n_features=8), {})):
         assert spec(2, 3, **offered).weights(0, torch.ones(4, 8)).shape == (4, 3)
+
+
+def test_a_setting_that_is_none_is_refused_when_a_method_is_made() -> None:
+    with raises(ValueError, match=r"Found 'learnin_rate'\. Did you mean 'learning_rate'"):
+        Method(name="a", allocation=using(GumbelMatrix), training={"learnin_rate": 0.1})
+    Method(name="a", allocation=using(GumbelMatrix), training={"learning_rate": 0.1})

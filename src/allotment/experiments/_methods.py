@@ -10,7 +10,7 @@ from torch import nn
 
 from .._checks import described, nearest
 from ..allocation import Allocation
-from ..settings import TrainingSettings
+from ..settings import TrainingSettings, group_of
 
 
 class Allocate(Protocol):
@@ -138,6 +138,8 @@ class Method:
                 "`allocation` should be made by `using`, such as `using(GumbelMatrix, p_init=0.9)`."
                 f" Found {described(self.allocation)} for the method {self.name!r}."
             )
+        for name in self.training:
+            group_of(name)  # which tells of one that is no setting
         object.__setattr__(self, "label", self.label or self.name)
 
     @property
