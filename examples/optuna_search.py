@@ -28,7 +28,7 @@ def objective(trial: optuna.Trial) -> float:
     layer = al.ModularLayer(components, al.GumbelMatrix(4, n, p_init=p_init))
     rate = trial.suggest_float("learning_rate", 1e-3, 1e-1, log=True)
     settings = al.TrainingSettings(rounds=60, optimization=al.Optimization(learning_rate=rate))
-    result = al.fit(al.MultiTaskNetwork(None, [layer], task_names="abcd"), tasks, settings)
+    result = al.fit(al.MultiTaskNetwork(None, [layer], task_names=list("abcd")), tasks, settings)
     assert result.validation is not None and result.test is not None
     trial.set_user_attr("test", float(result.test.losses.mean()))
     return float(result.validation.losses.mean())

@@ -34,6 +34,6 @@ if __name__ == "__main__":
         torch.manual_seed(0)  # the same weights at first
         components = [nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 1)) for _ in "123"]
         layer = al.ModularLayer(components, al.GumbelMatrix(3, 3))
-        network = al.MultiTaskNetwork(None, [layer], task_names="abc")
+        network = al.MultiTaskNetwork(None, [layer], task_names=list("abc"))
         result = al.fit(network, tasks, settings.changed(loss_balancing=balancing))
         print(name, result.history[-1].losses.round(2))

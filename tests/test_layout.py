@@ -82,7 +82,7 @@ from torch import nn
 import allotment as al
 
 layer = al.ModularLayer([nn.Linear(4, 1), nn.Linear(4, 1)], al.GumbelMatrix(2, 2))
-network = al.MultiTaskNetwork(None, [layer], task_names="ab")
+network = al.MultiTaskNetwork(None, [layer], task_names=["a", "b"])
 x, y = torch.randn(9, 4), torch.randn(9)
 tasks = [al.Task(name, (x, y), validation=(x, y), test=(x, y)) for name in "ab"]
 result = al.fit(network, tasks, al.TrainingSettings(rounds=20))

@@ -91,3 +91,11 @@ def test_a_project_is_not_called_like_an_experiment_that_is_there(allotment: Com
     assert answer.status == 1
     assert_one_sentence(answer.error, "names that `allotment list` shows", "`mnist`")
     assert not Path("mnist").exists()
+
+
+def test_a_name_with_a_space_is_quoted_in_commands(allotment: Command, tmp_path: Path) -> None:
+    answer = allotment("init", "my flats/x")
+    assert answer.out.splitlines()[-1] == "To train it: allotment run 'my flats/x/experiment.py'"
+    readme = (tmp_path / "my flats" / "x" / "README.md").read_text()
+    assert "allotment run 'my flats/x/experiment.py' --resume" in readme
+    assert 'experiment="my flats/x/experiment.py")' in readme

@@ -12,6 +12,7 @@ from allotment.allocation import (
     Annealing,
     FixedMatrix,
     GumbelMatrix,
+    MMoE,
     NoSharing,
     SharedBottom,
 )
@@ -130,3 +131,17 @@ def test_what_no_record_can_hold_comes_back_as_declared() -> None:
     found = using(Sharp).as_recorded({"kind": "Sharp", "start": [2.0]})
     assert torch.equal(dict(found.options)["start"], torch.ones(1))
     assert using(Sharp, evaluation="sampled")(2, 2).same_in_evaluation is False
+
+
+def test_an_option_that_a_way_of_sharing_needs_is_asked_of_the_network() -> None:
+    rule = r"MMoE should be given `n_features`: the network should call `allocate\(n_components, "
+    with raises(ValueError, match=rule + r"n_features=\.\.\.\)`.* Found no option\."):
+        using(MMoE)(2, 3)
+    for spec, offered in ((using(MMoE), {"n_features": 8}), (using(MMoE, n_features=8), {})):
+        assert spec(2, 3, **offered).weights(0, torch.ones(4, 8)).shape == (4, 3)
+
+
+def test_a_setting_that_is_none_is_refused_when_a_method_is_made() -> None:
+    with raises(ValueError, match=r"Found 'learnin_rate'\. Did you mean 'learning_rate'"):
+        Method(name="a", allocation=using(GumbelMatrix), training={"learnin_rate": 0.1})
+    Method(name="a", allocation=using(GumbelMatrix), training={"learning_rate": 0.1})

@@ -1,6 +1,7 @@
 """Named parts of a model made modular."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -9,7 +10,8 @@ from torch import nn
 from torch.testing import assert_close
 
 from allotment import modularize
-from allotment.allocation import Allocation, GumbelMatrix, NoSharing, SharedBottom
+from allotment.allocation import Allocation, GumbelMatrix, MMoE, NoSharing, SharedBottom
+from allotment.experiments import using
 from allotment.modules import ModularLayer
 from tests.modules.blocks import Attention, Block, Model, causal
 
@@ -147,3 +149,49 @@ def test_bad_input(arguments: dict[str, Any], error: type[Exception], words: str
     usual: dict[str, Any] = {"model": a_model(), "parts": {"blocks.0": 2}, "tasks": TASKS}
     with raises(error, match=words):
         modularize(**usual | arguments)
+
+
+@mark.parametrize(
+    ("part", "x"),
+    [
+        (nn.Sequential(nn.ReLU(), nn.Linear(4, 5)), torch.ones(2, 4)),
+        (nn.Sequential(nn.Conv2d(3, 5, 3), nn.Flatten()), torch.ones(2, 3, 3, 3)),
+    ],
+)
+@mark.parametrize("allocation", [MMoE, using(MMoE), using(GumbelMatrix)])
+def test_an_allocation_is_told_the_features_of_its_part(
+    part: nn.Module, x: torch.Tensor, allocation: Callable[..., Allocation]
+) -> None:
+    network = modularize(nn.Sequential(part), {"0": 3}, tasks=TASKS, allocation=allocation)
+    assert network(x, "b").shape == (2, 5)
+
+
+def test_features_that_a_part_does_not_tell_are_the_callers() -> None:
+    model = nn.Sequential(nn.LayerNorm(4))
+    rule = "Parts should have a linear layer or a convolution where `allocation` takes `n_feat"
+    with raises(ValueError, match=rule + r"ures`\. Found none in '0' \(LayerNorm\); .* MMoE\("):
+        modularize(model, {"0": 3}, tasks=TASKS, allocation=MMoE)
+    with raises(ValueError, match="MMoE should be given `n_features`"):
+        modularize(model, {"0": 3}, tasks=TASKS, allocation=using(MMoE))
+    for allocation in (partial(MMoE, n_features=4), using(MMoE, n_features=4)):
+        network = modularize(model, {"0": 3}, tasks=TASKS, allocation=allocation)
+        assert network(torch.ones(2, 4), "a").shape == (2, 4)
+
+
+def test_features_that_the_caller_gives_stay() -> None:
+    model = nn.Sequential(nn.Sequential(nn.Flatten(), nn.Linear(8, 4)))
+    network = modularize(model, {"0": 2}, tasks=TASKS, allocation=partial(MMoE, n_features=2))
+    assert network(torch.ones(3, 2, 4), "a").shape == (3, 4)
+
+
+@mark.parametrize("allocation", [GumbelMatrix(2, 2), None])
+def test_an_allocation_that_is_made_already_is_refused(allocation: Any) -> None:
+    found = "a GumbelMatrix" if allocation else "None"
+    with raises(TypeError, match=rf"`allocation` should be a class, .* Found {found}\."):
+        modularize(a_model(), {"blocks.0": 2}, tasks=TASKS, allocation=allocation)
+
+
+def test_one_text_is_no_list_of_tasks() -> None:
+    with raises(TypeError, match=r"`tasks` should be a list of names, such as \['price'\]\. Found"):
+        modularize(a_model(), {"blocks.0": 2}, tasks="price")
+    assert modularize(a_model(), {"blocks.0": 2}, tasks=["price"]).task_names == ["price"]

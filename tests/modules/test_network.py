@@ -255,6 +255,9 @@ def test_single_values_are_of_their_kind() -> None:
     layers = [linears(SharedBottom(2, 3))]
     with raises(TypeError, match=r"`dropout` should be a number\. Found `dropout = 'half'`\."):
         MultiTaskNetwork(None, layers, dropout="half")  # type: ignore[arg-type]
+    one_text = r"`task_names` should be a list of names, such as \['ab'\]\. Found 'ab'\."
+    with raises(TypeError, match=one_text):
+        MultiTaskNetwork(None, layers, task_names="ab")
     with raises(TypeError, match=r"`task_names` should be a list of names\. Found an int\."):
         MultiTaskNetwork(None, layers, task_names=2)  # type: ignore[arg-type]
 

@@ -396,7 +396,7 @@ def test_a_table_that_will_not_do(
 @mark.parametrize(
     ("rows", "message"),
     [
-        ({"age": [1.0], "owns": [True], "town": ["Bath"]}, r"An input .* Found 'rooms'\."),
+        ({"age": [1.0], "owns": [True], "town": ["Bath"]}, r"'rooms' is missing\."),
         ({**{name: values[:1] for name, values in COLUMNS.items()}, "age": ["old"]}, r"'old'"),
     ],
 )
@@ -404,3 +404,45 @@ def test_a_table_to_predict_is_like_that_of_training(rows: dict[str, Any], messa
     tasks = al.tasks_from_table(COLUMNS, {"floor": FLOOR})
     with refused(message):
         tasks.transform(rows)
+
+
+def a_small_table() -> TableTasks:
+    table = {"p": [1.0, 2.0, 3.0], "q": ["a", "b", "a"]}
+    targets = {"kind": ["x", "y", "z"], "size": [0.5, 1.0, 1.5]}
+    return al.tasks_from_table(table, targets, validation=None, test=None)
+
+
+def test_a_column_that_new_rows_lack_is_named() -> None:
+    found = r"A table should have all columns of training\. Found \['p'\], where 'q' is missing\."
+    with raises(ValueError, match=found):
+        a_small_table().transform({"p": [1.0]})
+    assert a_small_table().transform({"q": ["a"], "p": [1.0], "more": [0]}).shape == (1, 3)
+
+
+@mark.parametrize(
+    ("task", "shape", "expectation"),
+    [
+        ("kind", (4, 3), does_not_raise()),
+        ("kind", (4,), raises(ValueError, match=r"'kind' should be of shape \[N, 3\]\. Found sh")),
+        ("kind", (4, 2), raises(ValueError, match=r"\[N, 3\]\. Found shape \[4, 2\]\.")),
+        ("kind", (4, 3, 1), raises(ValueError, match=r"\[N, 3\]\. Found shape \[4, 3, 1\]\.")),
+        ("size", (4, 1), does_not_raise()),
+        ("size", (4,), does_not_raise()),
+        ("size", (4, 2), raises(ValueError, match=r"'size' should be of shape \[N, 1\]\. Found s")),
+    ],
+)
+def test_outputs_of_another_shape_are_not_decoded(
+    task: str, shape: tuple[int, ...], expectation: Any
+) -> None:
+    with expectation:
+        assert a_small_table().decode(task, torch.zeros(shape)).shape == (4,)
+
+
+def test_many_whole_numbers_may_be_meant_as_a_regression() -> None:
+    table = {"p": np.arange(50.0), "v": np.arange(50)}
+    with raises(ValueError, match=r"alone\..* `kinds=\{'v': 'regression'\}` predicts a number\.$"):
+        al.tasks_from_table(table, ["v"])
+    assert al.tasks_from_table(table, ["v"], kinds={"v": "regression"})[0].n_outputs == 1
+    texts = {"p": np.arange(50.0), "v": np.arange(50).astype(str)}
+    with raises(ValueError, match=r"leaves the class out\.$"):
+        al.tasks_from_table(texts, ["v"])

@@ -286,3 +286,15 @@ def test_a_task_is_shown_in_one_line() -> None:
     task = Task("a", (X, torch.randn(4, 2)), test=Split(X, torch.randn(4, 2), torch.tensor([1])))
     assert repr(task) == "Task('a': 4 train examples, 1 test examples, 2 outputs)"
     assert "generated examples, 1 output" in repr(synthetic_pairs(1, 1.0, seed=0)[0])
+
+
+def test_the_class_of_a_metric_is_no_metric() -> None:
+    class Count:
+        def __call__(self, outputs: Tensor, targets: Tensor) -> float:
+            return 1.0
+
+    found = r"or metrics of torchmetrics, such as `BinaryAUROC\(\)`\. Found the class Count for 'n'"
+    pair = (torch.randn(4, 2), torch.randn(4))
+    with raises(TypeError, match=found):
+        Task("a", pair, metrics={"n": Count})  # type: ignore[dict-item]
+    Task("a", pair, metrics={"n": Count()})

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from allotment.allocation import GumbelMatrix, SharedBottom
 from allotment.modules import ModularLayer, MultiTaskNetwork
-from allotment.tasks import Task
+from allotment.tasks import MultiLabel, Task
 from allotment.training import fit
 from tests.training.toy import N_INPUTS, SETTINGS, a_network, lines
 
@@ -38,7 +38,10 @@ STEM, COMPONENT, AFTER, HEAD = nn.Linear(N_INPUTS, 6), nn.Linear(6, 4), nn.Tanh(
         ),
         param(of(STEM, COMPONENT, nn.Linear(5, 4), HEAD), "`layers[1]` (Linear)", 4, id="layer"),
         param(
-            of(STEM, COMPONENT, AFTER, nn.Linear(3, 1)), "the head of task 'line 1'", 4, id="head"
+            of(STEM, COMPONENT, AFTER, nn.Sequential(nn.Tanh(), nn.Linear(3, 1))),
+            "the head of task 'line 1'",
+            4,
+            id="head",
         ),
     ],
 )
@@ -115,3 +118,34 @@ def test_batches_of_another_form_are_told_of_in_the_middle_of_training() -> None
     task = Task("a", lambda: iter([(x, y), ({"x": x}, y)]))
     with raises(ValueError, match=r"a tensor for Linear\. Found a dict\. .* have one form\."):
         fit(network, [task], SETTINGS)
+
+
+@mark.parametrize("head", [nn.Linear(3, 1), nn.Sequential(nn.Linear(3, 1))])
+@mark.parametrize("fetched", [False, True])
+def test_a_head_for_other_features_is_named(head: nn.Module, fetched: bool) -> None:
+    tasks = lines(2)
+    if fetched:
+        batch = (torch.randn(8, N_INPUTS), torch.randn(8))
+        tasks = [Task(task.name, lambda: iter([batch]), n_outputs=1) for task in tasks]
+    rule = r"^The head of task 'line 1' should take 4 features, .* Found one that takes 3\.$"
+    with raises(ValueError, match=rule):
+        fit(of(STEM, COMPONENT, AFTER, head), tasks, SETTINGS)
+    network = of(STEM, COMPONENT, AFTER, head)
+    with raises(ValueError, match=rule):
+        network(torch.randn(2, N_INPUTS), "line 1")
+    assert network(torch.randn(2, N_INPUTS), "line 0").shape == (2, 1)
+
+
+def test_columns_of_one_tensor_are_of_one_kind() -> None:
+    x = torch.randn(8, N_INPUTS)
+    hint = r"The columns of one tensor are of one kind; .* targets are a dict by task\.$"
+    network = a_network(SharedBottom(2, 2), {"size": nn.Linear(4, 1), "kind": nn.Linear(4, 2)})
+    settings = SETTINGS.changed(schedule="multi_label")
+    for y in (torch.randn(8, 2), torch.full((8, 2), 1)):
+        shared = MultiLabel([(x, y)], names=["size", "kind"])
+        tasks = [Task("size", shared, n_outputs=1), Task("kind", shared, n_outputs=2)]
+        with raises(ValueError, match=hint):
+            fit(network, tasks, settings)
+    both = MultiLabel([(x, {"size": torch.randn(8), "kind": torch.ones(8, dtype=torch.int64)})])
+    tasks = [Task("size", both, n_outputs=1), Task("kind", both, n_outputs=2)]
+    assert fit(network, tasks, settings).failed_step is None

@@ -1,6 +1,6 @@
 """A task's outputs for new inputs, in every form they may come in."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -11,13 +11,14 @@ import pandas as pd
 import torch
 from pytest import mark, param, raises
 from torch import Tensor, nn
+from torch.testing import assert_close
 from torch.utils.data import DataLoader, TensorDataset
 
 from allotment.allocation import GumbelMatrix, SharedBottom
 from allotment.modules import ModularLayer, MultiTaskModel
-from allotment.tasks import Split
-from allotment.training import predict
-from tests.training.toy import N_INPUTS, a_network
+from allotment.tasks import MultiLabel, Split, Task
+from allotment.training import evaluate, fit, predict
+from tests.training.toy import N_INPUTS, SETTINGS, a_network
 
 X, Y = torch.randn(10, N_INPUTS), torch.arange(10)
 NETWORK = a_network(GumbelMatrix(2, 3, p_init=0.9), {"a": nn.Linear(4, 3), "b": nn.Linear(4, 2)})
@@ -120,3 +121,46 @@ def test_inputs_that_do_not_fit_are_told_of(inputs: Any, message: str) -> None:
 def test_what_are_no_inputs_is_told(inputs: Any, found: str) -> None:
     with raises(TypeError, match="`inputs` should be an array, .*" + found):
         predict(NETWORK, inputs, "a")
+
+
+class Inputs(Mapping[str, Tensor]):
+    """A mapping that is no dict, as the tokenizers of Hugging Face return."""
+
+    def __init__(self, **parts: Tensor) -> None:
+        self._parts = parts
+
+    def __getitem__(self, name: str) -> Tensor:
+        return self._parts[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._parts)
+
+    def __len__(self) -> int:
+        return len(self._parts)
+
+
+class Doubled(nn.Module):
+    """Takes two inputs by name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = ModularLayer([nn.Linear(3, 2), nn.Linear(3, 2)], SharedBottom(1, 2))
+
+    def forward(self, x: Tensor, times: Tensor) -> Tensor:
+        y: Tensor = self.layer(x * times)
+        return y
+
+
+def test_any_mapping_is_a_dict_of_inputs() -> None:
+    x, times, y = torch.randn(6, 3), torch.full((6, 1), 2.0), torch.tensor([0, 1] * 3)
+    network = MultiTaskModel(Doubled(), task_names=["t"])
+    own, plain = Inputs(x=x, times=times), {"x": x, "times": times}
+    expected = predict(network, plain, "t")
+    assert_close(predict(network, own, "t"), expected)
+    assert_close(predict(network, [own, (own, y)], "t"), torch.cat([expected, expected]))
+    assert_close(predict(network, own, "t", batch_size=4), expected)
+    some = torch.tensor([0, -100, 1, 0, 1, 0])
+    for source in ((own, y), lambda: iter([(own, y)]), MultiLabel([(own, {"t": some})])):
+        task = Task("t", source, test=source, n_outputs=2)
+        assert fit(network, [task], SETTINGS.changed(rounds=10)).failed_step is None
+        assert evaluate(network, [task], "train").losses > 0

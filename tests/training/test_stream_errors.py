@@ -69,3 +69,29 @@ def test_a_batch_of_validation_that_is_no_pair_is_named(place: int) -> None:
     odd = replace(first, validation=Stream(batches))
     with raises(ValueError, match=r"Task 'classes 0', validation: A batch should be a pair"):
         fit(a_classifier(), [odd, second], SETTINGS)
+
+
+@mark.parametrize(
+    ("batches", "found"),
+    [
+        ([], r"A stream should give at least one batch\. Found none"),
+        ([torch.ones(8, 4)], r"A batch should be a pair .* Found a Tensor"),
+    ],
+)
+def test_a_task_without_batches_to_learn_from_is_named(batches: list[Tensor], found: str) -> None:
+    first, second = classes(3, 4)
+    odd = replace(first, train=Stream(lambda: iter(batches)))
+    with raises(ValueError, match=rf"^Task 'classes 0', train: {found}\.$"):
+        fit(a_classifier(), [odd, second], SETTINGS)
+
+
+def test_a_later_batch_without_targets_is_named_by_task() -> None:
+    first, second = classes(3, 4)
+    rows = Rows(first)
+
+    def batches() -> Any:
+        yield rows.x[:8], rows.y[:8]
+        yield rows.x[:8]
+
+    with raises(ValueError, match=r"^Task 'classes 0', train: A batch should be a pair"):
+        fit(a_classifier(), [replace(first, train=Stream(batches)), second], SETTINGS)

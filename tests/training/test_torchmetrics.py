@@ -14,7 +14,7 @@ from torchmetrics.classification import BinaryAUROC, MulticlassAccuracy, Multicl
 from allotment.allocation import SharedBottom
 from allotment.modules import MultiTaskNetwork
 from allotment.tasks import Task
-from allotment.training import FitResult, Run, fit, predict, train
+from allotment.training import FitResult, Run, evaluate, fit, predict, train
 from tests.training.toy import N_INPUTS, SETTINGS, a_network
 
 X = torch.randn(90, N_INPUTS, generator=torch.Generator().manual_seed(0))
@@ -132,3 +132,12 @@ def test_a_collection_of_metrics_is_refused() -> None:
     task = a_task("size", X[:, 1], {"both": several})  # type: ignore[dict-item]
     with raises(ValueError, match=r"A metric should be one number\. Found several: mae"):
         fit(a_network(SharedBottom(1, 2), {"size": nn.Linear(4, 1)}), [task], SETTINGS)
+
+
+@mark.parametrize("evaluated", [True, False])
+def test_what_fails_inside_a_metric_is_told_with_its_name_and_task(evaluated: bool) -> None:
+    task = a_task("kind", (X[:, 0] > 0).long(), {"auc": BinaryAUROC()})  # two logits, not one
+    network = a_network(SharedBottom(1, 2), {"kind": nn.Linear(4, 2)})
+    with raises(Exception) as caught:  # whatever torchmetrics raises
+        evaluate(network, [task]) if evaluated else fit(network, [task], SETTINGS)
+    assert "This is the metric 'auc' of task 'kind'." in caught.value.__notes__

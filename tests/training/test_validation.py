@@ -5,15 +5,17 @@ from contextlib import AbstractContextManager
 from contextlib import nullcontext as does_not_raise
 from dataclasses import replace
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import torch
 from pytest import MonkeyPatch, mark, param, raises
 from torch import Tensor, nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from allotment.allocation import SharedBottom
 from allotment.modules import MultiTaskNetwork
 from allotment.tasks import GeneratedDataset, Loss, Split, Task
-from allotment.training import Run, train
+from allotment.training import Run, fit, train
 from allotment.training._validation import check_device
 from tests.training.toy import N_INPUTS, SETTINGS, a_network, a_run, classes
 
@@ -294,3 +296,15 @@ def test_a_number_of_a_device_is_checked(monkeypatch: MonkeyPatch) -> None:
 def test_runs_are_a_list_of_runs(runs: Any, found: str) -> None:
     with raises(TypeError, match=rf"`runs` should be a list of Run\. Found {found}\."):
         train(runs)
+
+
+def test_heads_without_outputs_are_told_where_their_number_comes_from() -> None:
+    x = torch.randn(16, N_INPUTS)
+    for y in (torch.randn(16), torch.arange(16) % 2):
+        task = Task("a", DataLoader(TensorDataset(x, y), batch_size=8))
+        with catch_warnings():
+            simplefilter("ignore")  # torch's own, on weights without numbers
+            network = a_network(SharedBottom(1, 2), [nn.Linear(4, task.n_outputs)])
+        found = r"task 'a'\. Found 0 outputs, and `n_outputs = 0`; .* `Task\(n_outputs=\.\.\.\)`"
+        with raises(ValueError, match=found):
+            fit(network, [task], SETTINGS)

@@ -75,13 +75,10 @@ class LoaderReader:
         self._iterator: Iterator[tuple[Any, Any]] | None = None
 
     def next(self) -> tuple[Any, Any]:
-        batch = None if self._iterator is None else next(self._iterator, None)
-        if batch is None:
-            self._epoch += 1
-            # A loader shuffles by torch's generator when its first batch is asked for.
-            with torch_stream(self._seed, self._use, self._epoch):
-                self._iterator = iter(self._source)
-                batch = next(self._iterator, None)
+        try:
+            batch = self._following()
+        except ValueError as error:
+            raise ValueError(f"Task {self._task.name!r}, train: {error}") from error
         if batch is None:
             once = self._source.is_once and self._epoch > 0
             raise ValueError(
@@ -90,6 +87,17 @@ class LoaderReader:
                 + ". Found none"
                 + (" after the first time." if once else ".")
             )
+        return batch
+
+    def _following(self) -> tuple[Any, Any] | None:
+        """Returns the next batch, of a new epoch where one has ended; None where there is none."""
+        batch = None if self._iterator is None else next(self._iterator, None)
+        if batch is None:
+            self._epoch += 1
+            # A loader shuffles by torch's generator when its first batch is asked for.
+            with torch_stream(self._seed, self._use, self._epoch):
+                self._iterator = iter(self._source)
+                batch = next(self._iterator, None)
         return batch
 
     def state(self) -> dict[str, Tensor]:

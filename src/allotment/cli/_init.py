@@ -4,6 +4,7 @@ import csv
 from argparse import Namespace
 from importlib.resources import files
 from pathlib import Path
+from shlex import quote
 
 import numpy as np
 from rich.console import Console
@@ -33,12 +34,14 @@ def init(options: Namespace) -> int:
     experiment = (templates / "experiment.py.txt").read_text(encoding="utf-8")
     readme = (templates / "README.md").read_text(encoding="utf-8")
     for path, text in {"experiment.py": experiment, "README.md": readme}.items():
-        text = text.replace(f"{_NAME}/experiment.py", (folder / "experiment.py").as_posix())
+        file = (folder / "experiment.py").as_posix()
+        text = text.replace(f"allotment run {_NAME}/experiment.py", f"allotment run {quote(file)}")
+        text = text.replace(f"{_NAME}/experiment.py", file)
         (folder / path).write_text(text.replace(_NAME, name), encoding="utf-8")
     _write_table(folder / "data.csv")
     console = Console()
     say(console, f"Wrote experiment.py, data.csv and README.md: {folder}")
-    say(console, f"To train it: allotment run {folder / 'experiment.py'}")
+    say(console, f"To train it: allotment run {quote(str(folder / 'experiment.py'))}")
     return 0
 
 

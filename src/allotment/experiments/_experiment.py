@@ -104,8 +104,9 @@ class Experiment:
         name: Of its records.
         tasks: A list of them, or a function that makes them from a `TaskChoice`.
         network: A function from ``allocate`` and from how many outputs each task has, by name, to
-            a network, or to any module with modular layers. It calls ``allocate(n_components)``
-            for the allocation of each layer.
+            a network, or to any module with modular layers. It calls
+            ``allocate(n_components, n_features=...)`` for the allocation of each layer; those that
+            look at examples need the features, or channels, of the layer's input.
         methods: What is compared.
         training: How all methods train, unless one says otherwise.
         n_runs: Of each method, with different seeds.

@@ -4,13 +4,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from functools import cache, cached_property
 from inspect import Parameter, signature
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from torch import nn
 
 from .._checks import described, nearest
 from ..allocation import Allocation
-from ..settings import TrainingSettings
+from ..settings import TrainingSettings, group_of
 
 
 class Allocate(Protocol):
@@ -43,12 +43,23 @@ class Structure(Protocol):
 class AllocationSpec:
     """A way of sharing as a value: the class of an allocation and its options; see `using`."""
 
+    takes_facts: ClassVar[bool] = True  # of a layer, and leaves those that it has no use for
+
     kind: Callable[..., Allocation]
     options: tuple[tuple[str, Any], ...] = ()
 
     def __call__(self, n_tasks: int, n_components: int, **offered: Any) -> Allocation:
         taken = {name: value for name, value in offered.items() if name in self.parameters}
-        return self.kind(n_tasks, n_components, **taken | dict(self.options))
+        given = taken | dict(self.options)
+        for name, parameter in self.parameters.items():
+            is_needed = parameter.kind != parameter.VAR_POSITIONAL
+            if is_needed and parameter.default is parameter.empty and name not in given:
+                raise ValueError(
+                    f"{self.name} should be given `{name}`: the network should call "
+                    f"`allocate(n_components, {name}=...)`, unless `using({self.name}, "
+                    f"{name}=...)` has it. Found {', '.join(given) or 'no option'}."
+                )
+        return self.kind(n_tasks, n_components, **given)
 
     @property
     def name(self) -> str:
@@ -127,6 +138,8 @@ class Method:
                 "`allocation` should be made by `using`, such as `using(GumbelMatrix, p_init=0.9)`."
                 f" Found {described(self.allocation)} for the method {self.name!r}."
             )
+        for name in self.training:
+            group_of(name)  # which tells of one that is no setting
         object.__setattr__(self, "label", self.label or self.name)
 
     @property

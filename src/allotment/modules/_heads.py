@@ -36,8 +36,20 @@ class HeadList(nn.ModuleList):
         head = self[task]
         if isinstance(head, nn.Linear):
             check_is_tensor(x)
+        self.check_takes(x, task)
         y: Tensor = head(x)
         return y
+
+    def check_takes(self, x: Any, task: int | Tensor) -> None:
+        """Raises where a task's head begins with a linear layer for other features than these."""
+        head = self[task]
+        first = head[0] if isinstance(head, nn.Sequential) and len(head) else head
+        wanted = first.in_features if isinstance(first, nn.Linear) else 0  # 0: not known
+        if wanted and isinstance(x, Tensor) and x.ndim and x.shape[-1] != wanted:
+            raise ValueError(
+                f"The head of task {self.task_names[int(task)]!r} should take {x.shape[-1]} "
+                f"features, as many as reach it. Found one that takes {wanted}."
+            )
 
 
 def check_is_tensor(features: object) -> None:

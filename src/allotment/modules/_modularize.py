@@ -4,6 +4,7 @@ import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
+from inspect import signature
 from typing import Any
 
 import torch
@@ -15,7 +16,7 @@ from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, update_of, why_no_update
 from ._network import Features, Heads, MultiTaskModel
 
-Allocate = Callable[[int, int], Allocation]  # from numbers of tasks and of components
+Allocate = Callable[..., Allocation]  # from numbers of tasks and of components
 
 COMPONENTS = ("copy", "low_rank", "new")
 
@@ -63,7 +64,9 @@ def modularize(
             ``{"encoder.layer.*.attention.self.query": 4}``.
         tasks: The tasks' names, where the heads do not give them.
         heads: A module for each task, by name, or as a list; None where the model's output is it.
-        allocation: From the numbers of tasks and components to a layer's allocation.
+        allocation: From the numbers of tasks and components to a layer's allocation: a class, a
+            function, or what `using` returns. One that takes ``n_features`` is given that of the
+            part's first linear layer or convolution.
         dropout: Probability with which a feature is left out before the head, in training.
         component: What the components of a part are, see above.
         rank: The rank of low-rank updates.
@@ -73,6 +76,7 @@ def modularize(
             ``lambda output: output.last_hidden_state[:, 0]``, where that is not the same.
     """
     n_tasks = _n_tasks(model, tasks, heads)
+    _check_makes_allocations(allocation)
     check_choice("component", component, COMPONENTS)
     check_count("rank", rank)
     body = _copied(model)
@@ -83,7 +87,7 @@ def modularize(
         part = body.get_submodule(name)
         if part not in layers:
             make = _adapted if component == "low_rank" else _copies
-            allocated = allocation(n_tasks, n)
+            allocated = _allocated(allocation, n_tasks, n, name, part)
             layers[part] = make(body, name, allocated, component, rank)
     if component == "low_rank" if freeze is None else freeze:
         body.requires_grad_(False)
@@ -93,6 +97,44 @@ def modularize(
             body.get_submodule(path)._modules[leaf] = layers[module]
     _leave_fast_paths(body)
     return MultiTaskModel(body, heads, dropout=dropout, task_names=tasks, features=features)
+
+
+def _check_makes_allocations(allocation: object) -> None:
+    if isinstance(allocation, Allocation) or not callable(allocation):
+        raise TypeError(
+            "`allocation` should be a class, such as `GumbelMatrix`, or a function from the "
+            "numbers of tasks and components to an allocation, since each part gets its own. "
+            f"Found {described(allocation)}."
+        )
+
+
+def _allocated(
+    allocation: Allocate, n_tasks: int, n_components: int, name: str, part: nn.Module
+) -> Allocation:
+    """Returns the allocation of a part, which may have to know the features of its input."""
+    wanted = signature(allocation).parameters.get("n_features")
+    is_open = wanted is not None and wanted.default in (None, wanted.empty)
+    n_features = _n_features(part)
+    if n_features and (is_open or getattr(allocation, "takes_facts", False)):
+        return allocation(n_tasks, n_components, n_features=n_features)
+    if wanted is not None and wanted.default is wanted.empty:
+        kind = getattr(allocation, "__name__", type(allocation).__name__)
+        raise ValueError(
+            "Parts should have a linear layer or a convolution where `allocation` takes "
+            f"`n_features`. Found none in {name!r} ({type(part).__name__}); `lambda n_tasks, "
+            f"n_components: {kind}(n_tasks, n_components, n_features=...)` would do."
+        )
+    return allocation(n_tasks, n_components)
+
+
+def _n_features(part: nn.Module) -> int:
+    """Returns the features, or channels, of a part's input; 0 where they are not known."""
+    for module in part.modules():
+        if isinstance(module, nn.Linear):
+            return module.in_features
+        if isinstance(module, nn.modules.conv._ConvNd):
+            return module.in_channels
+    return 0
 
 
 def _copies(
@@ -148,6 +190,8 @@ def _labels(name: str, n: int) -> list[str]:
 def _n_tasks(model: object, tasks: Sequence[str] | None, heads: Heads) -> int:
     if not isinstance(model, nn.Module):
         raise TypeError(f"`model` should be a module. Found {described(model)}.")
+    if isinstance(tasks, str):
+        raise TypeError(f"`tasks` should be a list of names, such as {[tasks]}. Found {tasks!r}.")
     sized = tasks if heads is None else heads
     if sized is None:
         raise ValueError("`tasks` or `heads` should say how many tasks there are. Found neither.")

@@ -80,6 +80,9 @@ class TaskNetwork(nn.Module, ABC):
         return counts[0]
 
     def _set_names(self, own: list[str] | None, given: Sequence[str] | None) -> None:
+        if isinstance(given, str):
+            rule = f"`task_names` should be a list of names, such as {[given]}."
+            raise TypeError(f"{rule} Found {given!r}.")
         if given is not None and not is_list_of(given, object):
             raise TypeError(f"`task_names` should be a list of names. Found {described(given)}.")
         if own is not None and given is not None and list(given) != own:

@@ -38,7 +38,10 @@ def check_new(folders: Iterable[Path]) -> None:
     """Raises where a run has been before; worth a call before the first of many runs is opened."""
     for folder in folders:
         if folder.exists() or folder.is_symlink():
-            raise RecordError(f"A run's folder should be new. Found `{folder}`, {_state(folder)}.")
+            raise RecordError(
+                f"A run's folder should be new. Found `{folder}`, {_state(folder)}. `--out` names "
+                "another place, and `--resume` goes on with runs that were stopped."
+            )
 
 
 @dataclass(frozen=True)

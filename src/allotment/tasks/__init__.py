@@ -20,6 +20,7 @@ from ._split import some_targets as some_targets
 from ._split import target_spec as target_spec
 from ._stream import IndexedExamples as IndexedExamples
 from ._stream import Stream as Stream
+from ._stream import as_dicts as as_dicts
 from ._stream import as_inputs as as_inputs
 from ._stream import as_source as as_source
 from ._stream import as_targets as as_targets

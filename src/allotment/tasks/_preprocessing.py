@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from .._checks import check_choice
-from ._columns import Column, chosen, columns_of, listed
+from ._columns import Column, columns_of, listed
 from ._split import UNKNOWN
 
 Floats = NDArray[np.float64]
@@ -127,7 +127,14 @@ class TargetColumn:
 
     def decoded(self, outputs: Tensor) -> NDArray[Any]:
         """Returns the classes, or the numbers in their own units, that outputs say, ``[N]``."""
-        y = outputs.detach().cpu()
+        y = torch.as_tensor(outputs).detach().cpu()
+        n = 1 if self.classes is None else len(self.classes)
+        are_numbers = self.classes is None and y.ndim == 1
+        if not are_numbers and (y.ndim, *y.shape[1:]) != (2, n):
+            raise ValueError(
+                f"The outputs for target {self.name!r} should be of shape [N, {n}]. "
+                f"Found shape {list(y.shape)}."
+            )
         if self.classes is None:
             numbers: Floats = y.double().reshape(len(y)).numpy() * self.std + self.mean
             return numbers
@@ -167,11 +174,17 @@ class TablePreprocessing:
 
     def encoded(self, columns: Mapping[str, Column]) -> Tensor:
         """Returns a network's inputs for columns, ``[N, D]``."""
+        missing = [way.name for way in self.inputs if way.name not in columns]
+        if missing:
+            raise ValueError(
+                f"A table should have all columns of training. Found {list(columns)}, where "
+                f"{', '.join(map(repr, missing))} {'is' if len(missing) == 1 else 'are'} missing."
+            )
         n = len(next(iter(columns.values())).values)
         x = torch.empty(n, self.n_features)
         start = 0
         for way in self.inputs:  # one after another: a table may be large
-            features = torch.from_numpy(way.features(chosen(columns, way.name, "An input")))
+            features = torch.from_numpy(way.features(columns[way.name]))
             x[:, start : start + features.shape[1]] = features
             start += features.shape[1]
         return x

@@ -36,7 +36,7 @@ class ArrayExamples(IndexedExamples):
     """Inputs that are several arrays, in a dict or a tuple, and the targets."""
 
     def __init__(self, inputs: Any, targets: Any) -> None:
-        self.inputs = tree_map(torch.as_tensor, inputs)
+        self.inputs = tree_map(torch.as_tensor, as_dicts(inputs))
         self.targets = torch.as_tensor(targets)
         lengths = {len(array) for array in [*tree_leaves(self.inputs), self.targets]}
         if len(lengths) != 1 or 0 in lengths:
@@ -129,9 +129,9 @@ def as_pair(value: Any) -> Example:
     """Returns an example or a batch as inputs and targets."""
     if isinstance(value, Mapping) and "labels" in value and len(value) > 1:
         inputs = {name: part for name, part in value.items() if name != "labels"}
-        return inputs, value["labels"]
+        return as_dicts(inputs), as_dicts(value["labels"])
     if isinstance(value, tuple | list) and len(value) == 2:
-        return value[0], value[1]
+        return as_dicts(value[0]), as_dicts(value[1])
     raise ValueError(
         'A batch should be a pair of inputs and targets, or a dict with "labels" among its keys. '
         f"Found {described(value)}."
@@ -164,6 +164,18 @@ def _is_map_style(value: object) -> bool:
     # Torch's own iterable datasets have a `__getitem__` that does nothing.
     is_iterable = isinstance(value, IterableDataset | DataLoader)
     return hasattr(value, "__getitem__") and isinstance(value, Sized) and not is_iterable
+
+
+def as_dicts(value: Any) -> Any:
+    """Returns a batch with dicts for other mappings, such as a tokenizer of Hugging Face returns.
+
+    Torch looks into structures of dicts, lists and tuples alone.
+    """
+
+    def one(part: Any) -> Any:
+        return as_dicts(dict(part)) if isinstance(part, Mapping) else part
+
+    return tree_map(one, value)
 
 
 def on_device(value: Any, device: torch.device) -> Any:

@@ -217,6 +217,7 @@ def _task(way: TargetColumn, column: Column, inputs: Tensor, parts: Mapping[str,
     """Returns a target's task; where a held-out part has no known value, it lacks that part."""
     targets = way.targets(column)
     splits = {}
+    number = f"; `kinds={{{way.name!r}: 'regression'}}` predicts a number"
     for name, rows in parts.items():
         own = rows[column.is_known[rows]]
         new = [] if way.classes is None else unseen(way, column.rows(own))
@@ -224,7 +225,9 @@ def _task(way: TargetColumn, column: Column, inputs: Tensor, parts: Mapping[str,
             raise ValueError(
                 f"Target {way.name!r} should have all its classes in training. Found {new[0]!r} in "
                 f"{name} alone. Another `seed`, or rows of your own choice, may help; "
-                f"`unknown={{{way.name!r}: [{new[0]!r}]}}` leaves the class out."
+                f"`unknown={{{way.name!r}: [{new[0]!r}]}}` leaves the class out"
+                + (number if column.kind == "whole" else "")
+                + "."
             )
         if len(own):
             splits[name] = Split(inputs, targets, torch.from_numpy(own))

@@ -118,9 +118,10 @@ class Task:
                 f'{{"auc": f}}. Found {described(self.metrics)}.'
             )
         for name, metric in self.metrics.items():
-            if not callable(metric):
+            if not callable(metric) or isinstance(metric, type):
                 raise TypeError(
-                    f"Task {self.name!r}: `metrics` should be functions of outputs and targets. "
+                    f"Task {self.name!r}: `metrics` should be functions of outputs and targets, or "
+                    "metrics of torchmetrics, such as `BinaryAUROC()`. "
                     f"Found {described(metric)} for {name!r}."
                 )
 

@@ -12,7 +12,16 @@ from .._checks import described, first_line
 from .._engine import Run, why_fetched
 from .._streams import torch_stream
 from ..modules import ModularLayer, MultiTaskNetwork, TaskNetwork, for_task
-from ..tasks import GeneratedDataset, HeldOut, Split, as_inputs, as_targets, preprocess
+from ..tasks import (
+    GeneratedDataset,
+    HeldOut,
+    Split,
+    Task,
+    TaskLabels,
+    as_inputs,
+    as_targets,
+    preprocess,
+)
 
 _INTEGERS = " Integer inputs stay integers: make them floating-point where they are numbers."
 
@@ -60,8 +69,11 @@ def outputs_of(network: TaskNetwork, x: Tensor, seed: int) -> list[Tensor]:
             x = outputs[-1][1]
         if not isinstance(network.heads, nn.ModuleList):
             return [x] * network.n_tasks
-        heads = zip(network.heads, network.task_names, strict=True)
-        return [_through(head, f"the head of task {name!r}", x) for head, name in heads]
+        outputs_by_task = []
+        for task, name in enumerate(network.task_names):
+            network.heads.check_takes(x, task)
+            outputs_by_task.append(_through(network.heads[task], f"the head of task {name!r}", x))
+        return outputs_by_task
 
 
 def explain(run: Run) -> None:
@@ -90,13 +102,23 @@ def explain(run: Run) -> None:
             raise ValueError(
                 f"The loss of task {task.name!r} should take the network's outputs and the task's "
                 f"targets. Found outputs {in_words(y)} and targets {in_words(targets)}: "
-                f"{first_line(error)}"
+                f"{first_line(error)}{of_one_kind(task)}"
             ) from error
         if not isinstance(loss, Tensor):
             raise ValueError(
                 f"The loss of task {task.name!r} should be a tensor of one number. "
                 f"Found {described(loss)}."
             )
+
+
+def of_one_kind(task: Task) -> str:
+    """Returns a hint for targets that are a column of a tensor; nothing for others."""
+    if not isinstance(task.train, TaskLabels) or not task.train.shared.names:
+        return ""
+    return (
+        " The columns of one tensor are of one kind; where tasks classify and predict numbers, "
+        "targets are a dict by task."
+    )
 
 
 def is_told(error: Exception) -> bool:

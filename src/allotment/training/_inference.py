@@ -18,6 +18,7 @@ from ..tasks import (
     Split,
     Stream,
     Task,
+    as_dicts,
     as_inputs,
     as_source,
     check_names,
@@ -110,7 +111,7 @@ def _parts(inputs: Any, size: int) -> Iterator[Any]:
         yield from _parts_by_position(as_source(inputs), size)
     elif isinstance(inputs, Iterable) or callable(inputs):
         made = inputs if isinstance(inputs, Iterable) else inputs()
-        yield from (tree_map(torch.as_tensor, _inputs_of(batch)) for batch in made)
+        yield from (_as_tensors(_inputs_of(batch)) for batch in made)
     else:
         raise TypeError(f"{_FORMS} Found {described(inputs)}.")
 
@@ -135,8 +136,12 @@ def _inputs_of(batch: Any) -> Any:
     )
 
 
+def _as_tensors(inputs: Any) -> Any:
+    return tree_map(torch.as_tensor, as_dicts(inputs))
+
+
 def _parts_of_arrays(inputs: Any, size: int) -> Iterator[Any]:
-    arrays = tree_map(torch.as_tensor, inputs)
+    arrays = _as_tensors(inputs)
     shapes = [tuple(array.shape) for array in tree_leaves(arrays)]
     lengths = {shape[:1] for shape in shapes}
     if len(lengths) != 1 or lengths == {()}:

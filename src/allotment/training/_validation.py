@@ -12,7 +12,7 @@ from .._checks import described, is_list_of
 from .._engine import Run, check_alike, why_fetched
 from ..modules import TaskNetwork
 from ..tasks import UNKNOWN, Split, Stream, Task, TaskLabels, mean_squared_error
-from ._diagnostics import in_words, outputs_of, two_examples
+from ._diagnostics import in_words, of_one_kind, outputs_of, two_examples
 
 _REGRESSION = " Whole numbers are taken for labels; numbers to predict should be floating-point."
 _UNSEEN = (
@@ -100,6 +100,12 @@ def _has_numbers(task: Task) -> bool:
 
 def _check_targets(task: Task, width: int | None, tried: Tensor | None) -> None:
     """Raises unless a network's outputs fit the targets of a task."""
+    if width == 0:
+        raise ValueError(
+            f"The network should have an output at least for task {task.name!r}. Found 0 outputs, "
+            f"and `n_outputs = {task.n_outputs}`; where examples are no arrays, "
+            "`Task(n_outputs=...)` says how many there are."
+        )
     if not isinstance(two_examples(task.train)[1], Tensor):
         return  # targets of any structure, for a loss of one's own
     _check_labels(task, width, tried)
@@ -114,6 +120,7 @@ def _check_numbers(task: Task, width: int | None) -> None:
         raise ValueError(
             f"Task {task.name!r} should have an output for each number of a target. "
             f"Found {width} output{'s' * (width > 1)} and targets {in_words(targets)}."
+            + of_one_kind(task)
         )
 
 
@@ -168,22 +175,34 @@ def _check_labels(task: Task, width: int | None, tried: Tensor | None) -> None:
             f"Found targets {in_words(one_each)}."
         )
     for name in ("train", "validation", "test"):
-        label = _label_beyond(task.split(name), width)
+        label = _label_beyond(_labels(task, name), width)
         if label is not None:
             hint = "" if name == "train" else _UNSEEN
             raise ValueError(
                 f"Task {task.name!r} should have labels from 0 to {width - 1}, since the "
                 f"network has {width} output{'s' * (width > 1)} for it. "
-                f"Found the label {label} in `{name}`." + (_REGRESSION if width == 1 else hint)
+                f"Found the label {label} in `{name}`."
+                + (_REGRESSION if width == 1 else hint)
+                + of_one_kind(task)
             )
 
 
-def _label_beyond(split: Split | None, width: int) -> int | None:
-    """Returns a label of a split that is no class, if there is one."""
-    if split is None:
+def _labels(task: Task, name: str) -> Tensor | None:
+    """Returns the known labels of a split of arrays, or of the first batch to learn from."""
+    split = task.split(name)
+    if split is not None:
+        labels = split.targets if split.rows is None else split.targets[split.rows]
+        return labels[labels != UNKNOWN] if labels.ndim > 1 else labels
+    if name != "train":
         return None
-    labels = split.targets if split.rows is None else split.targets[split.rows]
-    labels = labels[labels != UNKNOWN] if labels.ndim > 1 else labels
+    first: Tensor = two_examples(task.train)[1]
+    return first[first != UNKNOWN]
+
+
+def _label_beyond(labels: Tensor | None, width: int) -> int | None:
+    """Returns a label that is no class, if there is one."""
+    if labels is None or not len(labels):
+        return None
     ends = (int(labels.min()), int(labels.max()))
     return next((label for label in ends if not 0 <= label < width), None)
 
@@ -196,7 +215,8 @@ def _are_by_place(targets: Tensor, outputs: Tensor | None) -> bool:
 def _check_held_out(run: Run, task: Task) -> None:
     """Raises unless held-out examples are like those for training, as far as it matters."""
     is_fetched = bool(why_fetched([task]))
-    inputs, targets = two_examples(task.train)
+    with _told_of(task, "train"):
+        inputs, targets = two_examples(task.train)
     for name in ("validation", "test"):
         split = task.held_out(name)
         if split is None:
