@@ -36,8 +36,8 @@ class MultiTaskModule(LightningModule):
     ``validation_loss`` and ``validation_accuracy``. The Trainer stops after ``settings.rounds``.
 
     Under DDP a step has no use for other tasks' heads. All parameters still take part in every
-    backward pass, where the others get no gradient: DDP needs no ``find_unused_parameters``, which
-    would go through the graph in each step. As in `fit`, what has no gradient has one of zero.
+    backward pass, where the others get no gradient: DDP needs no ``find_unused_parameters``. That
+    it is faster has not been shown. As in `fit`, what has no gradient has one of zero.
 
     Draws are functions of the seed and the step: gates as in `fit`, and the same in all processes;
     modules that draw by themselves, such as `nn.Dropout`, differ between processes. A batch norm
