@@ -9,15 +9,29 @@ streams or one by one; a step eager, traced, or captured as a CUDA graph.
 ['device', 'n_runs', 'runs', 'task', 'step', 'threads', 'annealing']
 """
 
+from ._batches import noise_widths as noise_widths
 from ._compact import compact as compact
 from ._compact import fill as fill
 from ._dataset import why_fetched as why_fetched
 from ._losses import check_labels as check_labels
+from ._optimizer import group_rates as group_rates
+from ._parameter_groups import names_by_group as names_by_group
 from ._parameters import FlatParameters as FlatParameters
+from ._parameters import changes_by_batch as changes_by_batch
+from ._penalties import Budgets as Budgets
+from ._penalties import PenaltySchedule as PenaltySchedule
 from ._plan import ExecutionPlan as ExecutionPlan
 from ._plan import Operations as Operations
 from ._precision import rounded as rounded
 from ._precision import widened as widened
+from ._readers import IndexedReader as IndexedReader
+from ._readers import Reader as Reader
+from ._readers import shared_reader as shared_reader
+from ._readers import task_reader as task_reader
 from ._run import Run as Run
 from ._run import check_alike as check_alike
+from ._sampler import Epochs as Epochs
+from ._sampler import TaskOrder as TaskOrder
+from ._sampler import uniform as uniform
+from ._streaming import StreamedLosses as StreamedLosses
 from ._trainer import Trainer as Trainer

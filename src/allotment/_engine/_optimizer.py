@@ -46,7 +46,7 @@ def step_taker(
     return taker(parameters, chosen, (n_batches, tasks_per_step))
 
 
-def _rates(group: str, chosen: Optimization) -> tuple[float, float]:
+def group_rates(group: str, chosen: Optimization) -> tuple[float, float]:
     """Returns the learning rate and the weight decay of a group of parameters."""
     rate = chosen.learning_rate
     if group == "allocation":
@@ -68,7 +68,7 @@ class AdamSteps(StepTaker):
         self._learnt = dict(parameters.learnt())
         device = parameters.device
         self._rates = {
-            group: torch.tensor([_rates(group, own)[0] for own in chosen], device=device)
+            group: torch.tensor([group_rates(group, own)[0] for own in chosen], device=device)
             for group in self._learnt
         }
         self._differ = any(len(rates.unique()) > 1 for rates in self._rates.values())
@@ -83,7 +83,7 @@ class AdamSteps(StepTaker):
     def _groups(self, chosen: Sequence[Optimization]) -> Iterator[dict[str, object]]:
         alike: dict[tuple[float, float], list[Tensor]] = {}  # one call of the optimizer for each
         for group, flat in self._learnt.items():
-            alike.setdefault(max(_rates(group, own) for own in chosen), []).append(flat)
+            alike.setdefault(max(group_rates(group, own) for own in chosen), []).append(flat)
         for (rate, decay), tensors in alike.items():
             yield {"params": tensors, "lr": rate, "weight_decay": decay}
 
@@ -159,7 +159,7 @@ class OwnSteps(StepTaker):
         groups: dict[tuple[float, float], list[Tensor]] = {}
         for name, view in own.items():
             group = self._names[self._parameters.locations[name].name]
-            groups.setdefault(_rates(group, chosen), []).append(view.requires_grad_())
+            groups.setdefault(group_rates(group, chosen), []).append(view.requires_grad_())
         assert chosen.optimizer is not None
         made = [
             {"params": views, "lr": rate, "weight_decay": decay}

@@ -21,6 +21,8 @@ from .._engine import Run as Run
 from .._schema import Outcome as Outcome
 from .._schema import TrainingState as TrainingState
 from ._cost import step_operations as step_operations
+from ._evaluation import has_classes as has_classes
+from ._evaluation import n_known as n_known
 from ._fit import fit as fit
 from ._inference import evaluate as evaluate
 from ._inference import predict as predict
@@ -28,8 +30,11 @@ from ._loggers import MetricsLogger as MetricsLogger
 from ._loggers import log_to as log_to
 from ._result import EvaluationResult as EvaluationResult
 from ._result import FitResult as FitResult
+from ._result import are_optional as are_optional
+from ._result import dead_layers as dead_layers
 from ._signals import asked_by_signals as asked_by_signals
 from ._train import Progress as Progress
 from ._train import plan as plan
 from ._train import train as train
 from ._validation import check_device as check_device
+from ._validation import check_runs as check_runs

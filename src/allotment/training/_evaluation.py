@@ -136,7 +136,7 @@ def _column(
     total = torch.zeros(2, n_runs or 1, device=parameters.device)
     n_total, seen = torch.zeros((), device=parameters.device), []
     for x, y in _said_of(f"Task {task.name!r}, {split}: ", _batches(examples, parameters)):
-        n, n_examples = _n_known(y), len(_first_tensor(y))
+        n, n_examples = n_known(y), len(_first_tensor(y))
 
         def one(
             state: dict[str, Tensor], x: Any = x, y: Any = y, n: Tensor = n, end: int = n_examples
@@ -148,7 +148,7 @@ def _column(
                 check_labels(task.name, split, outputs, y)
                 error.add_note(f"This is the loss of task {task.name!r}, {split}.")
                 raise
-            if not _has_classes(task, outputs):
+            if not has_classes(task, outputs):
                 return torch.stack([loss, torch.full_like(loss, torch.nan)]), outputs
             n_right = (outputs.argmax(dim=1) == y).sum()  # no class has the number of a missing one
             return torch.stack([loss, n_right.to(loss.dtype)]), outputs
@@ -173,7 +173,7 @@ def _said_of(where: str, batches: Iterator[tuple[Any, Any]]) -> Iterator[tuple[A
         raise ValueError(f"{where}{error}") from error
 
 
-def _has_classes(task: Task, outputs: Tensor) -> bool:
+def has_classes(task: Task, outputs: Tensor) -> bool:
     """Tells whether there is an output for each class: one logit alone has no largest."""
     return task.is_classification and (task.n_outputs == 1 or outputs.shape[1:2] != (1,))
 
@@ -182,7 +182,7 @@ def _first_tensor(y: Any) -> Tensor:
     return next(leaf for leaf in tree_leaves(y) if isinstance(leaf, Tensor))
 
 
-def _n_known(y: Any) -> Tensor:
+def n_known(y: Any) -> Tensor:
     """Returns how many labels count, or examples where targets are no labels."""
     if isinstance(y, Tensor) and not y.is_floating_point():
         return (y != UNKNOWN).sum()

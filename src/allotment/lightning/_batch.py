@@ -1,0 +1,86 @@
+"""The examples of one optimizer step, and which part of them a process takes."""
+
+from typing import Any, NamedTuple
+
+from torch import Tensor
+from torch.utils._pytree import tree_leaves, tree_map
+
+
+class Place(NamedTuple):
+    """Where in a batch of ``total`` examples a part of it lies."""
+
+    start: int
+    stop: int
+    total: int
+
+    def of(self, batch: Any) -> Any:
+        """Returns the part of a batch of any structure; what is not by example stays whole."""
+
+        def one(value: Any) -> Any:
+            is_by_example = isinstance(value, Tensor) and value.ndim and len(value) == self.total
+            return value[self.start : self.stop] if is_by_example else value
+
+        return tree_map(one, batch)
+
+
+class Process(NamedTuple):
+    """One of the processes that train together."""
+
+    rank: int = 0
+    n_processes: int = 1
+
+    def place(self, total: int) -> Place:
+        """Returns its part of ``total`` examples; parts differ by one example at most."""
+        size, rest = divmod(total, self.n_processes)
+        start = self.rank * size + min(self.rank, rest)
+        return Place(start, start + size + (self.rank < rest), total)
+
+
+class TaskBatch(NamedTuple):
+    """This process's part of one task's batch.
+
+    The mean over processes of ``weight`` times the loss of a part is the loss of the whole batch.
+    """
+
+    task: int
+    inputs: Any  # None where the tasks of a step share them
+    targets: Any
+    place: Place
+    weight: float = 1.0
+    counts: Tensor | None = None  # [B], what each label counts, where not all are known
+    is_known: bool = True  # whether the whole batch has a label of the task
+
+
+class StepBatch(NamedTuple):
+    """This process's part of the batches of one optimizer step: of one task, or of all."""
+
+    step: int  # counted from 0
+    parts: list[TaskBatch]
+    shared: Any = None  # inputs of all tasks
+
+
+class EvaluationBatch(NamedTuple):
+    """Held-out examples of one task."""
+
+    task: int
+    inputs: Any
+    targets: Any
+
+
+def part_of(task: int, x: Any, y: Any, process: Process) -> TaskBatch:
+    """Returns a process's part of a whole batch.
+
+    Where there are fewer examples than processes, one without any computes the first, at weight 0:
+    every process takes part in every step.
+    """
+    total = batch_size(y if batch_size(y) else x)
+    place = process.place(total)
+    n = place.stop - place.start
+    place = place if n else Place(0, 1, total)
+    return TaskBatch(task, place.of(x), place.of(y), place, n * process.n_processes / total)
+
+
+def batch_size(batch: Any) -> int:
+    """Returns how many examples a batch of any structure has."""
+    parts = (leaf for leaf in tree_leaves(batch) if isinstance(leaf, Tensor) and leaf.ndim)
+    return next((len(part) for part in parts), 0)

@@ -1,0 +1,73 @@
+"""What allocations do while they train, told to Lightning's loggers."""
+
+import warnings
+from typing import Any
+
+import torch
+from lightning import Callback, LightningModule, Trainer
+from lightning.pytorch.utilities import rank_zero_only
+
+from .._checks import check_at_least, check_whole, described
+from ..training import are_optional, dead_layers
+from ._module import MultiTaskModule
+
+
+class AllocationLogger(Callback):
+    """Logs how open the gates are, and warns once of each task that uses nothing of a layer.
+
+    ``gates_open`` is the share of gates that evaluation has open, and ``gates_open/a`` that of a
+    task. The warning comes after an epoch of Lightning's.
+
+    Args:
+        every: Steps between entries.
+        probabilities: Whether to log each gate's probability to be open, too, as
+            ``probability/a/3`` for the fourth component.
+    """
+
+    def __init__(self, every: int = 50, *, probabilities: bool = False) -> None:
+        check_whole("every", every)
+        check_at_least("every", every, 1)
+        self._every = every
+        self._probabilities = probabilities
+        self._told: set[str] = set()
+
+    def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
+        if not isinstance(pl_module, MultiTaskModule):
+            raise TypeError(
+                f"AllocationLogger should have a MultiTaskModule. Found {described(pl_module)}."
+            )
+
+    @torch.no_grad()
+    def on_train_batch_end(
+        self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        if trainer.global_step % self._every == 0 and trainer.is_global_zero:
+            for logger in trainer.loggers:
+                logger.log_metrics(self._values(pl_module), step=trainer.global_step)
+
+    def _values(self, module: LightningModule) -> dict[str, float]:
+        assert isinstance(module, MultiTaskModule)
+        names = module.network.task_names
+        rows = module.network.matrix().float().mean(dim=1).tolist()
+        found = {"gates_open": sum(rows) / len(rows)}
+        found |= {f"gates_open/{name}": row for name, row in zip(names, rows, strict=True)}
+        if self._probabilities:
+            for name, row in zip(names, module.network.probabilities().tolist(), strict=True):
+                found |= {f"probability/{name}/{n}": value for n, value in enumerate(row)}
+        return found
+
+    @rank_zero_only
+    @torch.no_grad()
+    def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
+        assert isinstance(pl_module, MultiTaskModule)
+        network = pl_module.network
+        matrix = network.matrix().cpu().numpy()
+        dead = dead_layers(matrix, network.task_names, network.layer_sizes, are_optional(network))
+        for name, layers in dead.items():
+            if name not in self._told:
+                self._told.add(name)
+                warnings.warn(
+                    f"Task {name!r} should use something of every modular layer. "
+                    f"Found that it uses nothing of layer {', '.join(map(str, layers))}.",
+                    stacklevel=2,
+                )

@@ -1,0 +1,82 @@
+"""Bad arguments are answered in sentences, and the nearest good ones are taken."""
+
+from contextlib import AbstractContextManager
+from contextlib import nullcontext as does_not_raise
+from pathlib import Path
+from typing import Any
+
+import torch
+from lightning import Trainer
+from lightning.pytorch.demos.boring_classes import BoringModel
+from pytest import MonkeyPatch, mark, raises
+
+from allotment.lightning import AllocationLogger, MultiTaskData, MultiTaskModule
+from allotment.lightning._batch import Process, part_of
+
+from .toy import SETTINGS, network, tasks, trainer
+
+pytestmark = mark.filterwarnings("ignore::FutureWarning")
+
+
+def refused(name: str) -> AbstractContextManager[Any]:
+    return raises(ValueError, match=f"Under Lightning, `{name}` should be .* Found")
+
+
+@mark.parametrize(
+    ("changes", "expectation"),
+    [
+        ({"ema_decay": 0.9}, refused("ema_decay")),
+        ({"ema_decay": 0.0}, does_not_raise()),
+        ({"mixed_precision": "tf32"}, refused("mixed_precision")),
+        ({"accumulate": 2}, refused("accumulate")),
+        ({"compile": True}, refused("compile")),
+        ({"allocation_held_out": 0.5}, refused("allocation_held_out")),
+        ({"shift": 1.0}, refused("augmentation")),
+        ({"evaluate_every": 10, "patience": 2}, refused("patience")),
+        ({"evaluate_every": 10}, does_not_raise()),
+    ],
+)
+def test_settings_for_fit_alone_are_refused(
+    changes: dict[str, Any], expectation: AbstractContextManager[Any]
+) -> None:
+    with expectation:
+        MultiTaskModule(network(), tasks(), SETTINGS.changed(**changes))
+
+
+def test_tasks_are_those_of_the_network() -> None:
+    with raises(ValueError, match=r"`tasks` should be as many as the network has. Found 2"):
+        MultiTaskModule(network(), tasks()[:2])
+    with raises(TypeError, match=r"`tasks` should be a list of Task. Found a list of str"):
+        MultiTaskData(["a"])  # type: ignore[list-item]
+
+
+def test_data_and_module_belong_together(tmp_path: Path) -> None:
+    module, data = MultiTaskModule(network(), tasks(), SETTINGS), MultiTaskData(tasks())
+    with raises(ValueError, match=r"`settings` should be those of the module"):
+        trainer(tmp_path).fit(module, data)
+    with raises(TypeError, match=r"should train a MultiTaskModule. Found a BoringModel"):
+        trainer(tmp_path).fit(BoringModel(), data)
+    with raises(TypeError, match=r"AllocationLogger should have a MultiTaskModule"):
+        trainer(tmp_path, callbacks=[AllocationLogger()]).fit(BoringModel())
+
+
+def test_a_batch_divides_among_processes(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    settings = SETTINGS.changed(batch_size=9)
+    module, data = MultiTaskModule(network(), tasks(), settings), MultiTaskData(tasks(), settings)
+    monkeypatch.setattr(Trainer, "world_size", 2)
+    with raises(ValueError, match=r"`batch_size` should be a multiple of .* Found 9 for 2"):
+        trainer(tmp_path).fit(module, data)
+
+
+@mark.parametrize(("every", "error"), [(0, ValueError), (0.5, TypeError)])
+def test_steps_between_entries_are_whole(every: Any, error: type[Exception]) -> None:
+    with raises(error, match=r"`every` should be"):
+        AllocationLogger(every)
+
+
+@mark.parametrize("total", [1, 2, 5, 8])
+def test_parts_make_up_a_batch(total: int) -> None:
+    x = torch.arange(float(total))
+    parts = [part_of(0, x, x, Process(rank, 3)) for rank in range(3)]
+    mean = sum(float(part.weight * part.targets.mean()) for part in parts) / 3
+    assert abs(mean - float(x.mean())) < 1e-6
