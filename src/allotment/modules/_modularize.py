@@ -256,8 +256,7 @@ def _named(parts: Mapping[str, int], body: nn.Module) -> dict[str, int]:
 
 
 def _as_expression(pattern: str) -> str:
-    escaped = re.escape(pattern)
-    return escaped.replace(r"\*\*", ".*").replace(r"\*", r"[^.]*")
+    return re.escape(pattern).replace(r"\*\*", ".*").replace(r"\*", r"[^.]*")
 
 
 def _check_apart(parts: Mapping[str, int], body: nn.Module) -> None:

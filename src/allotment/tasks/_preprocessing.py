@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
@@ -295,9 +295,3 @@ def _finite(name: str, column: Column) -> Floats:
     if n_infinite:
         raise ValueError(f"Column {name!r} should be finite. Found {n_infinite} infinite values.")
     return numbers
-
-
-def check_names_are_there(what: str, names: Collection[str], known: Sequence[str]) -> None:
-    """Raises unless all names are among those that are known."""
-    for name in names:
-        check_choice(what, name, known)

@@ -8,13 +8,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import check_at_least
+from .._checks import check_at_least, check_choice
 from ._columns import Column, chosen, columns_of
 from ._preprocessing import (
     Kind,
     TablePreprocessing,
     TargetColumn,
-    check_names_are_there,
     fitted_input,
     fitted_target,
     unseen,
@@ -128,8 +127,8 @@ def tasks_from_table(
     """
     check_at_least("max_categories", max_categories, 1)
     x, y, together = _parts(inputs, targets, groups, unknown)
-    check_names_are_there("categorical", categorical, list(x))
-    check_names_are_there("kinds", list(kinds or ()), list(y))
+    _check_names_are_there("categorical", categorical, list(x))
+    _check_names_are_there("kinds", list(kinds or ()), list(y))
     kinds = {name: _kind_of(column) for name, column in y.items()} | dict(kinds or {})
     y = {name: _with_known_labels(column, kinds[name]) for name, column in y.items()}
     parts = rows_of_parts(_n_rows(x), validation, test, seed, together)
@@ -155,7 +154,7 @@ def _parts(
     x = columns_of(inputs, prefix="x", unknown=unknown)
     y = _targets(x, targets, unknown)
     if isinstance(unknown, Mapping):
-        check_names_are_there("unknown", list(unknown), [*x, *y])
+        _check_names_are_there("unknown", list(unknown), [*x, *y])
     x = {name: column for name, column in x.items() if column not in y.values()}
     together = _groups(x, groups)
     x = {name: column for name, column in x.items() if column is not together}
@@ -233,3 +232,9 @@ def _task(way: TargetColumn, column: Column, inputs: Tensor, parts: Mapping[str,
             splits[name] = Split(inputs, targets, torch.from_numpy(own))
     n_outputs = 1 if way.classes is None else len(way.classes)
     return Task(way.name, **splits, n_outputs=n_outputs)  # type: ignore[arg-type]
+
+
+def _check_names_are_there(what: str, names: Collection[str], known: Sequence[str]) -> None:
+    """Raises unless all names are among those that are known."""
+    for name in names:
+        check_choice(what, name, known)
