@@ -68,4 +68,4 @@ def test_kept_results_are_of_declared_methods(experiment: Experiment) -> None:
         assert header["condition"] in experiment.data.conditions
         method = experiment.method(header["method"])
         restored = method.allocation.as_recorded(header["settings"]["allocation"])
-        assert restored(4, 4, n_features=3).is_learnt == method.is_learnt
+        assert restored(2, 4, n_features=3).is_learnt == method.is_learnt
