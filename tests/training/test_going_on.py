@@ -46,6 +46,7 @@ def test_fitting_again_goes_on_with_the_annealing() -> None:
 
 @mark.slow
 @mark.usefixtures("double")
+@mark.filterwarnings("ignore:Task .* uses no component")  # the budget is small
 @mark.parametrize("n_runs", [1, 2])
 @mark.parametrize("schedule", ["alternating", "joint"])
 def test_going_on_equals_a_plainly_written_loop_that_goes_on(n_runs: int, schedule: str) -> None:

@@ -108,16 +108,17 @@ def _training(
         if n_batches:
             tracker.add(*trainer.steps(first // ROUNDS_PER_BLOCK, n_batches))
         entries = _entries(runs, whole, done)
+        has_failed = None not in tracker.failed  # every run: nothing more is to be learnt
         yield Progress(
             done,
             tracker.last_block,
             list(tracker.failed),
             entries,
-            state=None if done == n_rounds else partial(whole.state, done, started),
+            state=None if has_failed or done == n_rounds else partial(whole.state, done, started),
             network=partial(_network, runs, trainer),
             stop=partial(asked.append, True),
         )
-        if asked or None not in best.over or None not in tracker.failed:
+        if asked or has_failed or None not in best.over:
             break
     trainer.settle()
     best.restore(tracker.failed)
