@@ -8,7 +8,7 @@ from typing import Any
 from pytest import mark
 
 from allotment.allocation import GumbelMatrix
-from allotment.experiments import Experiment, using
+from allotment.experiments import Experiment, TaskChoice, using
 from allotment.paper import COMPARISONS, EXPERIMENTS
 from allotment.settings import Augmentation, Penalties
 
@@ -69,3 +69,11 @@ def test_kept_results_are_of_declared_methods(experiment: Experiment) -> None:
         method = experiment.method(header["method"])
         restored = method.allocation.as_recorded(header["settings"]["allocation"])
         assert restored(2, 4, n_features=3).is_learnt == method.is_learnt
+
+
+@mark.parametrize("name", ["comparison_two_pairs", "comparison_digits"])
+def test_the_balance_of_experts_is_charged_until_the_end_and_no_longer(name: str) -> None:
+    experiment = EXPERIMENTS[name]
+    n_tasks = len(experiment.make_tasks(TaskChoice("", 0, None)))
+    options = dict(experiment.method("top_k").allocation.options)
+    assert options["balance_batches"] == n_tasks * experiment.training.rounds

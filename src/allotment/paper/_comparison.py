@@ -16,6 +16,7 @@ from .networks import census_network
 
 # The paper starts Omniglot's gates nearly open; so do all methods here that have such a start.
 WITH_P_INIT = tuple(m.name for m in METHODS if "p_init" in m.allocation.parameters)
+NAMES = tuple(method.name for method in METHODS)
 PREFIX = "comparison_"  # of an experiment's name, before that of its suite
 HELD_OUT = 1 / 6  # of training images: 10,000 of the 60,000 of MNIST and Fashion-MNIST
 
@@ -39,17 +40,23 @@ CENSUS = Experiment(
 
 
 def comparison(
-    suite: Experiment, *, options: Mapping[str, Mapping[str, Any]] | None = None, **changes: Any
+    suite: Experiment,
+    *,
+    n_tasks: int,
+    options: Mapping[str, Mapping[str, Any]] | None = None,
+    **changes: Any,
 ) -> Experiment:
     """Returns the experiment that compares all methods on the tasks and the network of another.
 
-    ``options`` are for the allocations of some methods, by name. ``changes`` are of fields, and of
-    the title and the measure of the report.
+    ``options`` are for the allocations of some methods, by name; ``changes`` are of fields.
     """
     left_out = LEFT_OUT.get(suite.name, {})
-    options = options or {}
+    rounds = changes.get("training", suite.training).rounds
+    # The balance of experts is charged less and less, and nothing at the end.
+    falling = {"top_k": {"balance_batches": rounds * n_tasks}}
+    own = {name: {**falling.get(name, {}), **(options or {}).get(name, {})} for name in NAMES}
     methods = [
-        replace(method, allocation=method.allocation.changed(**options.get(method.name, {})))
+        replace(method, allocation=method.allocation.changed(**own[method.name]))
         for method in METHODS
         if method.name not in left_out
     ]
@@ -80,24 +87,27 @@ def comparison(
 
 # The paper's settings where none are named; rounds are fewer where a run takes long.
 COMPARISONS = (
-    comparison(TWO_PAIRS, title="Two pairs of equal tasks", measure="loss"),
-    comparison(DIGITS, title="Digits, upright and rotated"),
+    comparison(TWO_PAIRS, n_tasks=4, title="Two pairs of equal tasks", measure="loss"),
+    comparison(DIGITS, n_tasks=4, title="Digits, upright and rotated"),
     comparison(
         MNIST,
+        n_tasks=4,
         title="4-MNISTs",
         tasks=lambda choice: four_mnists(choice.data_folder, held_out=HELD_OUT),
         training=MNIST.training.changed(rounds=10_000),
     ),
-    comparison(CENSUS),
+    comparison(CENSUS, n_tasks=9),
     comparison(
         CLUSTERS,
+        n_tasks=40,
         tasks=lambda choice: three_clusters(choice.data_folder, held_out=HELD_OUT),
         training=CLUSTERS.training.changed(rounds=5_000),
         n_runs=3,
     ),
     comparison(
         OMNIGLOT,
-        options={name: {"p_init": 0.97} for name in WITH_P_INIT},
+        n_tasks=20,
+        options={name: {"p_init": 0.97} for name in WITH_P_INIT} | {"top_k": {"k": (7, 2)}},
         training=OMNIGLOT.training.changed(rounds=2_000),
         data=DataOptions(sets=("omniglot",), conditions=(CLEAN,)),
         n_runs=3,
