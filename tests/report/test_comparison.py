@@ -84,7 +84,20 @@ def test_methods_are_ranked_over_the_suites_that_were_run() -> None:
     assert lines[first + 2] == "| MMoE | 1.00 | 2 | 1 to 1 |"
     assert lines[first + 4] == "| Shared bottom | 3.00 | 0 | 3 to 3 |"
     assert "3 methods on 2 suites: Friedman's chi-square is 4.00" in page
+    assert "No two are that far apart: the first and the last by 2.00." in page
     assert "Not run yet; the command is `allotment run comparison_census`." in page
+
+
+def test_pairs_that_are_far_apart_are_counted() -> None:
+    suites = [f"suite {n}" for n in range(6)]  # the critical difference is 1.35 then
+    records = [
+        run
+        for suite in suites
+        for place, method in enumerate(LABELS)
+        for run in runs(suite, method, 0.5 + 0.1 * place)
+    ]
+    page = markdown_comparison(records, [a_spec(suite) for suite in suites])
+    assert "1 of 3 pairs are that far apart." in page
 
 
 def test_a_method_without_a_result_on_a_suite_has_no_rank() -> None:

@@ -176,8 +176,7 @@ class LossModule(nn.Module):
         loss = self._losses(widened(outputs), y, task, run)
         if not self._has_auxiliary:
             return (loss,)
-        found = [used.allocation.auxiliary_loss(task, loss, used.weights) for used in running.used]
-        return loss, *(extra for extra in found if extra is not None)
+        return loss, *running.charges(loss)
 
 
 def _loss_spec(task: Task, index: int, target: TargetSpec, network: "TaskNetwork") -> LossSpec:

@@ -106,10 +106,7 @@ class MultiTaskModule(LightningModule):
         task = self.tasks[part.task]
         running = Pass(part.task, self._draws.noise(number, part.place, self.device))
         loss = self._loss(part, self.network.compute(x, running)) * part.weight
-        found = [
-            used.allocation.auxiliary_loss(part.task, loss, used.weights) for used in running.used
-        ]
-        charges = [extra for extra in found if extra is not None]
+        charges = running.charges(loss)
         if self._penalties.any:
             charges.append(self._penalty(part.task, step * self._per_step))
         self.log(f"train_loss/{task.name}", loss.detach(), batch_size=part.place.total)

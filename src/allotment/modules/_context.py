@@ -53,12 +53,16 @@ class Pass:
     noise: Noise = Noise()
     used: list[Used] = field(default_factory=list)
 
-    def auxiliary_loss(self, loss: Tensor) -> Tensor:
-        """Returns what allocations add to the task's loss, 0 where none adds anything."""
-        found = (
+    def charges(self, loss: Tensor) -> list[Tensor]:
+        """Returns what each allocation adds to the task's loss, of those that add something."""
+        found = [
             used.allocation.auxiliary_loss(self.task, loss, used.weights) for used in self.used
-        )
-        return sum((extra for extra in found if extra is not None), torch.zeros_like(loss))
+        ]
+        return [extra for extra in found if extra is not None]
+
+    def auxiliary_loss(self, loss: Tensor) -> Tensor:
+        """Returns what allocations add to the task's loss in all, 0 where none adds anything."""
+        return sum(self.charges(loss), torch.zeros_like(loss))
 
     @torch.no_grad()
     def observe(self, loss: Tensor) -> None:

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from textwrap import fill
 
 from ..analysis import (
@@ -217,5 +218,14 @@ def _verdict(found: Ranking) -> str:
     return (
         f"{said}: Friedman's chi-square is {found.chi_square:.2f}, Iman and Davenport's F "
         f"{found.f_statistic:.2f}, p {p}; the critical difference of mean ranks is "
-        f"{found.critical_difference:.2f}."
+        f"{found.critical_difference:.2f}. {_pairs_apart(found)}"
     )
+
+
+def _pairs_apart(found: Ranking) -> str:
+    """Returns how many pairs of methods are at least the critical difference apart."""
+    ranks = sorted(found.mean_ranks)
+    n = sum(b - a >= found.critical_difference for a, b in combinations(ranks, 2))
+    if not n:
+        return f"No two are that far apart: the first and the last by {ranks[-1] - ranks[0]:.2f}."
+    return f"{n} of {math.comb(len(ranks), 2)} pairs are that far apart."
