@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from lightning import LightningModule
+from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 from torch.func import vmap
 
@@ -95,7 +96,7 @@ class MultiTaskModule(LightningModule):
                 x = batch.shared if part.inputs is None else part.inputs
                 totals.append(self._total(part, x, number, batch.step))
         total = torch.stack(totals).mean()
-        if self.trainer.world_size == 1:
+        if not isinstance(self.trainer.strategy, DDPStrategy):
             return total
         learnt = [p for p in self.network.parameters() if p.requires_grad]
         reached: Tensor = _Reaching.apply(total, *learnt)  # type: ignore[no-untyped-call]

@@ -1,0 +1,312 @@
+"""Trains a transformer of over 300 million parameters on 32 tasks of synthetic text, and times it.
+
+Each feed-forward layer has 64 components under learnt gates. The same network is trained by
+Lightning's Trainer on one device, under DDP and under FSDP (one process each), and by `train`.
+"""
+
+import argparse
+import json
+import sys
+import time
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import asdict
+from functools import partial
+from itertools import pairwise
+from pathlib import Path
+from statistics import mean, median
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from rich.console import Console
+from rich.table import Table as RichTable
+from torch import Tensor, nn
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
+import allotment as al
+from allotment.experiments import device_name
+from allotment.records import describe_environment
+
+N_TASKS, N_FAMILIES, N_CLASSES = 32, 4, 8
+WARM_UP = 10  # steps before the clock starts
+MARKS = 3  # times that `train` tells of its progress, each after ten rounds
+
+
+class FeedForward(nn.Module):
+    """A narrow feed-forward block; many side by side are computed as one wide one."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(width, hidden), nn.Linear(hidden, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.down(F.gelu(self.up(x)))
+        return y
+
+    def forward_mixed(self, stacked: dict[str, Tensor], weights: Tensor, x: Tensor) -> Tensor:
+        """Returns the weighted sum over components, given their parameters ``[C, ...]``.
+
+        A weight scales the hidden features of its component, so that the sum is inside a product.
+        """
+        hidden = stacked["up.bias"].shape[1]
+        h = F.gelu(F.linear(x, stacked["up.weight"].flatten(0, 1), stacked["up.bias"].flatten()))
+        h = h * weights.repeat_interleave(hidden).to(h.dtype)
+        down = stacked["down.weight"].permute(1, 0, 2).flatten(1)
+        return F.linear(h, down, weights @ stacked["down.bias"])
+
+
+class Block(nn.Module):
+    """Attention and a modular feed-forward layer, each behind a norm and beside a shortcut."""
+
+    def __init__(self, width: int, n_components: int, hidden: int) -> None:
+        super().__init__()
+        self.n_heads = width // 64
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        gates = al.GumbelMatrix(N_TASKS, n_components, p_init=0.9)
+        self.feed_forward = al.ModularLayer(
+            [FeedForward(width, hidden) for _ in range(n_components)], gates
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = (
+            part.unflatten(-1, (self.n_heads, -1)).transpose(1, 2)
+            for part in self.qkv(self.norm1(x)).chunk(3, dim=-1)
+        )
+        found = F.scaled_dot_product_attention(q, k, v)
+        x = x + self.out(found.transpose(1, 2).flatten(2))
+        y: Tensor = x + self.feed_forward(self.norm2(x))
+        return y
+
+
+class Mean(nn.Module):
+    """The mean over tokens, normalised."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.norm(x.mean(1))
+        return y
+
+
+class Embedding(nn.Module):
+    """Tokens and their places."""
+
+    def __init__(self, n_tokens: int, length: int, width: int) -> None:
+        super().__init__()
+        self.tokens = nn.Embedding(n_tokens, width)
+        self.places = nn.Parameter(0.02 * torch.randn(length, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = self.tokens(x) + self.places
+        return y
+
+
+def network(options: argparse.Namespace) -> al.MultiTaskNetwork:
+    """Returns the transformer, with a head for each task."""
+    torch.manual_seed(0)
+    width = options.width
+    blocks = [Block(width, options.components, options.hidden) for _ in range(options.depth)]
+    heads = {f"task {n}": nn.Linear(width, N_CLASSES) for n in range(N_TASKS)}
+    stem = Embedding(options.vocabulary, options.length, width)
+    return al.MultiTaskNetwork(stem, [*blocks, Mean(width)], heads)
+
+
+def synthetic_text(options: argparse.Namespace) -> list[al.Task]:
+    """Returns tasks that ask what a text is about; tasks of a family share the words of a topic."""
+    generator = torch.Generator().manual_seed(0)
+    n, size = options.examples, options.vocabulary // N_CLASSES
+    tasks = []
+    for number in range(N_TASKS):
+        family = torch.Generator().manual_seed(1 + number % N_FAMILIES)
+        words = torch.randperm(options.vocabulary, generator=family)
+        topics = torch.randint(N_CLASSES, (n,), generator=generator)
+        any_word = torch.randint(options.vocabulary, (n, options.length), generator=generator)
+        own = topics[:, None] * size + any_word % size
+        is_own = torch.rand(n, options.length, generator=generator) < 0.3
+        tasks.append(al.Task(f"task {number}", (words[torch.where(is_own, own, any_word)], topics)))
+    return tasks
+
+
+def under_lightning(strategy: str, options: argparse.Namespace) -> Iterator[None]:
+    """Yields after every step of a Trainer; the steps run in this thread, by a callback."""
+    from lightning import Callback, Trainer
+    from lightning.pytorch.strategies import FSDPStrategy
+
+    from allotment.lightning import MultiTaskData, MultiTaskModule
+
+    settings = settings_of(options)
+    made, tasks = network(options), synthetic_text(options)
+    marks = options.marks
+
+    class Clock(Callback):
+        def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
+            marks.append(now(options.device))
+            options.losses.append(float(outputs["loss"]))
+
+    chosen: Any = strategy
+    if strategy == "fsdp":
+        chosen = FSDPStrategy(auto_wrap_policy={Block}, use_orig_params=True)
+    trainer = Trainer(
+        accelerator="gpu" if options.device == "cuda" else "cpu",
+        devices=1,
+        strategy=chosen,
+        precision="bf16-mixed",
+        max_steps=options.steps,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[Clock()],
+    )
+    trainer.fit(MultiTaskModule(made, tasks, settings), MultiTaskData(tasks, settings))
+    yield
+
+
+def by_train(options: argparse.Namespace) -> Iterator[None]:
+    """Trains by `train`, which tells of its progress every ten rounds."""
+    settings = settings_of(options).changed(mixed_precision="bfloat16", rounds=MARKS * 10)
+    run = al.Run(network(options), synthetic_text(options), 0, settings)
+    for progress in al.train([run], device=options.device):
+        options.marks.append(now(options.device))
+        options.losses += [float(entry.losses.mean()) for entry in progress.entries or []]
+        yield
+
+
+def settings_of(options: argparse.Namespace) -> al.TrainingSettings:
+    """Returns how all ways train."""
+    optimization = al.Optimization(
+        learning_rate=1e-4, allocation_learning_rate=1e-2, optimizer=fused_adam
+    )
+    return al.TrainingSettings(
+        rounds=max(options.steps // N_TASKS, 1),
+        batch_size=options.batch,
+        optimization=optimization,
+    )
+
+
+def fused_adam(groups: Any) -> torch.optim.Optimizer:
+    """Returns the optimizer of all ways."""
+    return torch.optim.Adam(groups, fused=True)
+
+
+def now(device: str) -> float:
+    """Returns the time, after all work so far."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+    return time.perf_counter()
+
+
+def measured(
+    name: str, train: Callable[[], Iterator[None]], steps_per_mark: int, options: argparse.Namespace
+) -> dict[str, Any]:
+    """Trains one way and returns its step time, tokens a second and peak memory."""
+    options.marks, options.losses = [], []
+    if options.device == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+    try:
+        for _ in train():
+            pass
+    except Exception as error:  # one way that fails leaves the others their measurement
+        traceback.print_exc()
+        return {"name": name, "error": f"{type(error).__name__}: {error}"[:300]}
+    finally:
+        if torch.distributed.is_initialized():  # so that the next strategy begins its own
+            torch.distributed.destroy_process_group()
+    skipped = max(WARM_UP // steps_per_mark, 1)
+    marks = options.marks[skipped:]
+    gaps = [(b - a) / steps_per_mark for a, b in pairwise(marks)]
+    step = median(gaps)
+    peak = torch.cuda.max_memory_allocated() / 2**30 if options.device == "cuda" else float("nan")
+    return {
+        "name": name,
+        "step_ms": 1e3 * step,
+        "fastest_ms": 1e3 * min(gaps),
+        "slowest_ms": 1e3 * max(gaps),
+        "steps": len(gaps) * steps_per_mark,
+        "tokens_per_s": options.batch * options.length / step,
+        "peak_gib": peak,
+        "first_loss": mean(options.losses[:N_TASKS]),
+        "last_loss": mean(options.losses[-N_TASKS:]),
+    }
+
+
+def floor(options: argparse.Namespace) -> dict[str, float]:
+    """Returns the arithmetic of a step, and its time at the rate of a large bfloat16 product."""
+    tokens = options.batch * options.length
+    own = network(options)
+    sizes = {name: parameter.numel() for name, parameter in own.named_parameters()}
+    layers = (".qkv.", ".out.", ".components.")
+    products = 6 * tokens * sum(n for name, n in sizes.items() if any(at in name for at in layers))
+    attention = 12 * options.depth * options.length * options.width * tokens
+    n = 8_192 if options.device == "cuda" else 1_024
+    a = torch.randn(n, n, device=options.device, dtype=torch.bfloat16)
+    times = []
+    for _ in range(12):
+        start = now(options.device)
+        a @ a
+        times.append(now(options.device) - start)
+    rate = 2 * n**3 / median(times[2:])
+    flops = products + attention
+    return {
+        "parameters": sum(sizes.values()),
+        "flops": flops,
+        "rate": rate,
+        "ms": 1e3 * flops / rate,
+    }
+
+
+def main() -> int:
+    """Measures all ways, prints their table, and writes a record if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--device", default="cuda")
+    parser.add_argument("--steps", type=int, default=320)
+    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--length", type=int, default=512)
+    parser.add_argument("--width", type=int, default=1_024)
+    parser.add_argument("--depth", type=int, default=12)
+    parser.add_argument("--components", type=int, default=64)
+    parser.add_argument("--hidden", type=int, default=160, help="of each component")
+    parser.add_argument("--vocabulary", type=int, default=4_096)
+    parser.add_argument("--examples", type=int, default=256, help="of each task")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write a record of it")
+    options = parser.parse_args()
+    command = "python benchmarks/large.py " + " ".join(sys.argv[1:])
+    warnings.simplefilter("ignore")
+    torch.set_float32_matmul_precision("high")
+    least = floor(options)
+    rows = [
+        measured(f"Lightning, {name}", partial(under_lightning, name, options), 1, options)
+        for name in ("auto", "ddp", "fsdp")
+    ]
+    rows.append(measured("train", partial(by_train, options), 10 * N_TASKS, options))
+    shown = RichTable("way", "ms a step", "tokens/s", "GiB", "of floor", "loss", box=None)
+    for row in rows:
+        cells = (
+            [row["error"]]
+            if "error" in row
+            else [
+                f"{row['step_ms']:.1f}",
+                f"{row['tokens_per_s']:,.0f}",
+                f"{row['peak_gib']:.1f}",
+                f"{least['ms'] / row['step_ms']:.0%}",
+                f"{row['first_loss']:.2f} to {row['last_loss']:.2f}",
+            ]
+        )
+        shown.add_row(row["name"], *cells)
+    Console(width=100).print(f"{least['parameters']:,} parameters, floor {least['ms']:.1f} ms")
+    Console(width=100).print(shown)
+    if options.json:
+        environment = asdict(describe_environment(device_name(options.device)))
+        record = {"command": command, "environment": environment, "floor": least, "ways": rows}
+        options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
