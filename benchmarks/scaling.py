@@ -5,15 +5,15 @@ A step takes one task's batch in each run, so its cost should not depend on the 
 """
 
 import argparse
+import resource
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from multiprocessing import get_context
 from pathlib import Path
 
 import torch
-from rich.console import Console
-from rich.table import Table as RichTable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
 from allotment.allocation import GumbelMatrix
@@ -28,10 +28,11 @@ from allotment.training import Run, train
 from benchmarks.speed import processor_name
 
 USUAL = {"tasks": 4, "components": 4, "runs": 1}
-N_BLOCKS = 3  # timed, after one that is not; the fastest counts
+STEPS_TIMED = 30_000  # at least, in up to three blocks of ten rounds
 DESCRIPTION = (
     "the 4-MNISTs network with one thing varied and the others at 4 tasks, 4 components in a layer "
-    "and 1 run; the fastest of three blocks of ten rounds, measured once"
+    "and 1 run; the fastest of up to three blocks of ten rounds, measured once; memory is the most "
+    "that was held, of the device, or on a CPU of the process beyond what it held before"
 )
 
 
@@ -41,49 +42,80 @@ def network(n_tasks: int, n_components: int) -> MultiTaskNetwork:
     return mnist_network(lambda c, **_: GumbelMatrix(n_tasks, c), outputs, n_components)
 
 
-def milliseconds(n_tasks: int, n_components: int, n_runs: int, device: torch.device) -> float:
-    """Returns the time of one step of all runs."""
+def made_up_runs(n_tasks: int, n_components: int, n_runs: int, n_blocks: int) -> list[Run]:
+    """Returns runs on random images, which all tasks share."""
     images = torch.randint(256, (1_000, 1, 28, 28), dtype=torch.uint8)
     split = Split(images, torch.arange(1_000) % 10, scale=1 / 255)
     tasks = [Task(f"task {t}", split) for t in range(n_tasks)]
-    rounds = (N_BLOCKS + 2) * ROUNDS_PER_BLOCK  # the last block also counts what comes after it
+    rounds = (n_blocks + 2) * ROUNDS_PER_BLOCK  # the last block also counts what comes after it
     settings = replace(EXPERIMENTS["mnist"].training, rounds=rounds)
-    runs = [Run(network(n_tasks, n_components), tasks, seed, settings) for seed in range(n_runs)]
-    blocks = train(runs, device=device)
+    made = network(n_tasks, n_components)
+    return [Run(made, tasks, seed, settings) for seed in range(n_runs)]
+
+
+def cost(n_tasks: int, n_components: int, n_runs: int, device: torch.device) -> tuple[float, float]:
+    """Returns the milliseconds of one step of all runs, and the most memory held, in MiB."""
+    before = held(device)
+    per_block = ROUNDS_PER_BLOCK * n_tasks
+    n_blocks = min(max(STEPS_TIMED // per_block, 1), 3)
+    blocks = train(made_up_runs(n_tasks, n_components, n_runs, n_blocks), device=device)
     next(blocks)
     times = []
-    for _ in range(N_BLOCKS):
+    for _ in range(n_blocks):
         started = time.perf_counter()
         next(blocks)
         times.append(time.perf_counter() - started)
-    return 1000 * min(times) / (ROUNDS_PER_BLOCK * n_tasks)
+    del blocks  # a training that is not ended holds its memory
+    return 1000 * min(times) / per_block, held(device) - before
+
+
+def held(device: torch.device) -> float:
+    """Returns the most memory that was held so far, in MiB."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device) / 2**20
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024  # Linux counts in KiB
+
+
+def alone(sizes: dict[str, int], device: torch.device) -> tuple[float, float]:
+    """Returns what `cost` does, as if it were the first thing that is measured."""
+    arguments = (sizes["tasks"], sizes["components"], sizes["runs"], device)
+    if device.type == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats(device)
+        return cost(*arguments)
+    # The most a process held never falls, so each has one of its own.
+    with get_context("spawn").Pool(1) as pool:
+        return pool.apply(cost, arguments)
 
 
 def measure(sizes: dict[str, Sequence[int]], device: torch.device) -> Iterator[ScalingRow]:
     """Yields what each size costs, the others being as usual."""
     for varied, values in sizes.items():
         for value in values:
-            chosen = USUAL | {varied: value}
-            step = milliseconds(chosen["tasks"], chosen["components"], chosen["runs"], device)
-            yield ScalingRow(varied=varied, number=value, milliseconds=round(step, 4))
+            step, memory = alone(USUAL | {varied: value}, device)
+            yield ScalingRow(
+                varied=varied, number=value, milliseconds=round(step, 4), mebibytes=round(memory)
+            )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures, prints a table, and writes a record if asked to."""
     parser = argparse.ArgumentParser(description="Measures how the cost of a step grows.")
-    parser.add_argument("--tasks", type=int, nargs="+", default=[4, 40, 400])
-    parser.add_argument("--components", type=int, nargs="+", default=[4, 16, 64])
-    parser.add_argument("--runs", type=int, nargs="+", default=[1, 10, 30, 120])
+    parser.add_argument("--tasks", type=int, nargs="+", default=[10, 100, 1_000, 10_000])
+    parser.add_argument("--components", type=int, nargs="+", default=[4, 16, 64, 256, 512])
+    parser.add_argument("--runs", type=int, nargs="+", default=[1, 8, 32, 128, 512])
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a record of it")
     options = parser.parse_args(arguments)
     device = torch.device(options.device)
     sizes = {name: getattr(options, name) for name in USUAL}
-    rows = list(measure(sizes, device))
-    table = RichTable("varied", "number", "ms per step of all runs", box=None, pad_edge=False)
-    for row in rows:
-        table.add_row(row.varied, str(row.number), f"{row.milliseconds:.3f}")
-    Console().print(table)
+    rows = []
+    print(f"{'varied':12} number  ms per step of all runs    MiB")
+    for row in measure(sizes, device):
+        rows.append(row)
+        print(
+            f"{row.varied:12} {row.number:6} {row.milliseconds:24.3f} {row.mebibytes:6}", flush=True
+        )
     if options.json:
         record = ScalingRecord(
             command="python benchmarks/scaling.py",

@@ -121,6 +121,9 @@ def test_growth_is_a_row_for_each_thing_varied(tmp_path: Path) -> None:
     assert "`python grow.py`, a small network" in text
     assert "| tasks | 0.5 (4), 0.51 (400) |" in text
     assert "| runs | 1.25 (30) |" in text
+    rows = tuple(replace(row, mebibytes=1_000.0 * row.number) for row in record.rows)
+    path.write_text(replace(record, rows=rows).to_json())
+    assert "| 0.5 (4), 0.51 (400) | 4,000 (4), 400,000 (400) |" in speed_table(tmp_path)
     path.write_text("{}")
     with raises(RecordError, match="A record of scaling should be complete"):
         speed_table(tmp_path)

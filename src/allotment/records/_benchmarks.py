@@ -70,6 +70,7 @@ class ScalingRow:
     varied: str  # "tasks", "components" or "runs"
     number: int
     milliseconds: float
+    mebibytes: float | None = None  # the most that was held, where that was measured
 
 
 @dataclass(frozen=True, kw_only=True)

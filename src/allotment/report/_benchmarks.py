@@ -93,8 +93,11 @@ def _speed_block(record: SpeedRecord) -> str:
 def _scaling_block(record: ScalingRecord) -> str:
     """Returns a row for each thing that was varied, and how far."""
     sizes: dict[str, list[str]] = {}
+    memory: dict[str, list[str]] = {}
     for row in record.rows:
         sizes.setdefault(row.varied, []).append(f"{row.milliseconds:.3g} ({row.number:,})")
+        if row.mebibytes is not None:
+            memory.setdefault(row.varied, []).append(f"{row.mebibytes:,.0f} ({row.number:,})")
     found = record.environment
     lines = [
         f"**How a step grows**: `{record.command}`, {record.description}",
@@ -108,6 +111,8 @@ def _scaling_block(record: ScalingRecord) -> str:
             kind="text",
         ),
     ]
+    if memory:
+        columns.append(Column("MiB", lambda varied: ", ".join(memory[varied]), kind="text"))
     return "  \n".join(lines) + "\n\n" + markdown_table(make_table(columns, sizes))
 
 
