@@ -99,29 +99,30 @@ def critical_difference(n_suites: int, n_methods: int) -> float:
 def ranked(suites: Mapping[str, Mapping[str, Sequence[RunRecord]]]) -> tuple[Ranking | None, str]:
     """Returns the ranking of the methods that have a result on every suite, and who is missing.
 
-    ``suites`` holds the runs of each method of each suite. A suite counts where two methods or more
-    have a result. None where fewer than two methods are left.
+    ``suites`` holds the runs of each method of each suite, of which the median counts. A suite
+    counts where two methods or more have a result. None where fewer than two methods are left.
     """
-    found = {name: _means(methods) for name, methods in suites.items()}
-    found = {name: means for name, means in found.items() if len(means) > 1}
+    found = {name: _medians(methods) for name, methods in suites.items()}
+    found = {name: medians for name, medians in found.items() if len(medians) > 1}
     kept, missing = _everywhere(list(found.values()))
     if not found or len(kept) < 2:
         return None, ", ".join(missing)
-    values = np.array([[means[method] for method in kept] for means in found.values()])
+    values = np.array([[medians[method] for method in kept] for medians in found.values()])
     is_higher = [_is_higher(suites[name]) for name in found]
     return ranking(kept, values, higher_is_better=is_higher), ", ".join(missing)
 
 
 def _everywhere(suites: Sequence[Mapping[str, float]]) -> tuple[list[str], list[str]]:
     """Returns the methods that have a value on every suite, and those that miss one."""
-    every = dict.fromkeys(method for means in suites for method in means)
-    kept = [method for method in every if all(method in means for means in suites)]
+    every = dict.fromkeys(method for medians in suites for method in medians)
+    kept = [method for method in every if all(method in medians for medians in suites)]
     return kept, [method for method in every if method not in kept]
 
 
-def _means(methods: Mapping[str, Sequence[RunRecord]]) -> dict[str, float]:
-    means = {name: estimate(map(measure, records)) for name, records in methods.items()}
-    return {name: found.mean for name, found in means.items() if found.n}
+def _medians(methods: Mapping[str, Sequence[RunRecord]]) -> dict[str, float]:
+    """Returns each method's median run: a mean would be that of its one run that went wrong."""
+    found = {name: estimate(map(measure, records)) for name, records in methods.items()}
+    return {name: own.median for name, own in found.items() if own.n}
 
 
 def _is_higher(methods: Mapping[str, Sequence[RunRecord]]) -> bool:

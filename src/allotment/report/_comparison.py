@@ -4,12 +4,15 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from statistics import median
 from textwrap import fill
 
+from .._schema import HIGHER_IS_BETTER
 from ..analysis import (
     Estimate,
     Ranking,
     estimate,
+    measure,
     n_decimals,
     paired_difference,
     ranked,
@@ -31,7 +34,8 @@ _ORIGIN = (
 )
 _COLUMNS = (
     "A result is the mean over runs with their standard deviation (sd); the column behind it is "
-    "its difference to a baseline, seed by seed, with the 90 % interval. Parameters: of the "
+    "its difference to a baseline, seed by seed, with the 90 % interval. A run that went wrong "
+    "moves both; the median run and the worst stand beside them. Parameters: of the "
     "whole network, and of the part that a task uses in evaluation, mean over tasks and runs, "
     "where it does not differ by example. FLOPs: floating-point operations of products and "
     "convolutions in an optimizer step, forward and backward. Time: of the program, divided by "
@@ -39,8 +43,8 @@ _COLUMNS = (
 )
 _RANKING = (
     "Friedman's test asks whether all methods could be equally good, from their ranks on each "
-    "suite. Where its p-value is small, two methods differ at the 5 % level if their mean ranks "
-    "are at least the critical difference (Nemenyi) apart."
+    "suite, by the median run. Where its p-value is small, two methods differ at the 5 % level if "
+    "their mean ranks are at least the critical difference (Nemenyi) apart."
 )
 
 
@@ -97,6 +101,7 @@ def _columns(part: Section) -> list[Column[_Entry]]:
         Column("Method", lambda entry: entry.label, kind="name"),
         Column(part.measure_label, result),
         Column(f"Less {label}", difference, optional=True),
+        Column("Median run (worst)", lambda entry: _median_and_worst(entry.runs, part.spec)),
         Column("Learning rate", lambda entry: _rates(entry.runs)),
         Column("Parameters", lambda entry: _whole(r.header.n_parameters for r in entry.runs)),
         Column("Used by a task", lambda entry: _whole(_used(r) for r in entry.runs)),
@@ -134,6 +139,16 @@ def _difference(runs: Sequence[RunRecord], others: Sequence[RunRecord], spec: Re
     digits = n_decimals(abs(found.half_width * factor))
     mean = f"{factor * found.mean:+z.{digits}f}"
     return f"{mean} ({low:+z.{digits}f} to {high:+z.{digits}f})"
+
+
+def _median_and_worst(runs: Sequence[RunRecord], spec: ReportSpec) -> str:
+    values = sorted(spec.shown(estimate([measure(run)])).mean for run in runs)
+    if not values:
+        return NOTHING
+    is_higher = runs[0].header.measure in HIGHER_IS_BETTER and not spec.shows_error
+    n, worst = len(values), values[0 if is_higher else -1]
+    digits = n_decimals(values[3 * n // 4] - values[n // 4])  # by the middle half of the runs
+    return f"{median(values):.{digits}f} ({worst:.{digits}f})"
 
 
 def _rates(runs: Sequence[RunRecord]) -> str:
