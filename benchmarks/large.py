@@ -30,6 +30,7 @@ from allotment.experiments import device_name
 from allotment.records import describe_environment
 
 N_TASKS, N_FAMILIES, N_CLASSES = 32, 4, 8
+WAYS = ("auto", "auto stacked", "ddp stacked", "fsdp stacked", "train")
 WARM_UP = 10  # steps before the clock starts
 MARKS = 3  # times that `train` tells of its progress, each after ten rounds
 
@@ -141,6 +142,10 @@ def under_lightning(strategy: str, options: argparse.Namespace) -> Iterator[None
 
     settings = settings_of(options)
     made, tasks = network(options), synthetic_text(options)
+    if "stacked" in strategy:
+        for layer in made.modular_layers:
+            layer.stack_()
+    strategy = strategy.removesuffix(" stacked")
     marks = options.marks
 
     class Clock(Callback):
@@ -223,6 +228,7 @@ def measured(
     gaps = [(b - a) / steps_per_mark for a, b in pairwise(marks)]
     step = median(gaps)
     peak = torch.cuda.max_memory_allocated() / 2**30 if options.device == "cuda" else float("nan")
+    print(f"{name}: {1e3 * step:.1f} ms a step", flush=True)
     return {
         "name": name,
         "step_ms": 1e3 * step,
@@ -274,6 +280,7 @@ def main() -> int:
     parser.add_argument("--hidden", type=int, default=160, help="of each component")
     parser.add_argument("--vocabulary", type=int, default=4_096)
     parser.add_argument("--examples", type=int, default=256, help="of each task")
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a record of it")
     options = parser.parse_args()
     command = "python benchmarks/large.py " + " ".join(sys.argv[1:])
@@ -282,9 +289,11 @@ def main() -> int:
     least = floor(options)
     rows = [
         measured(f"Lightning, {name}", partial(under_lightning, name, options), 1, options)
-        for name in ("auto", "ddp", "fsdp")
+        for name in options.ways
+        if name != "train"
     ]
-    rows.append(measured("train", partial(by_train, options), 10 * N_TASKS, options))
+    if "train" in options.ways:
+        rows.append(measured("train", partial(by_train, options), 10 * N_TASKS, options))
     shown = RichTable("way", "ms a step", "tokens/s", "GiB", "of floor", "loss", box=None)
     for row in rows:
         cells = (

@@ -29,6 +29,7 @@ class FlatParameters:
     one operation each, whatever the network; an operation that needs a parameter sees a view.
     They are float32. In ``bfloat16`` a pass sees a rounded copy of the weights; normalisations and
     heads have a group of their own, and biases too, since rounding them would save nothing.
+    Allocations are told of the ``n_batches`` to come.
     """
 
     def __init__(
@@ -36,8 +37,12 @@ class FlatParameters:
         networks: "Sequence[TaskNetwork]",
         device: torch.device,
         mixed_precision: str = "off",
+        *,
+        n_batches: int = 0,
     ) -> None:
         stacked = [stack(network) for network in networks]
+        for layer in (layer for network in stacked for layer in network.modular_layers):
+            layer.allocation.expect(n_batches)
         _let_allocations_differ(stacked)
         _check_alike(stacked)
         self.n_runs = len(networks)

@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from .._checks import check_whole, described, is_list_of
+from ..allocation import Allocation
 from ..modules import TaskNetwork, as_network
 from ..settings import TrainingSettings
 from ..tasks import Split, Task, TaskLabels, check_names, n_examples
@@ -47,6 +48,13 @@ class Run:
     def network(self) -> TaskNetwork:
         """The model as a network."""
         return as_network(self.model, [task.name for task in self.tasks])
+
+    @property
+    def depends_on_rounds(self) -> bool:
+        """Whether the first steps would be others if there were more rounds, or fewer."""
+        kinds = {type(layer.allocation) for layer in self.network.modular_layers}
+        asks = any(kind.expect is not Allocation.expect for kind in kinds)
+        return asks or self.settings.depends_on_rounds
 
     def shares(self) -> list[float] | None:
         """Returns how often each task is drawn; None where a round has one batch of each."""

@@ -52,9 +52,10 @@ class Trainer:
         # How many task batches one step takes: in a joint one, a batch of every task.
         self._tasks_per_step = self.n_tasks if chosen.is_joint else 1
         networks = [run.network for run in runs]
-        self.parameters = FlatParameters(networks, device, chosen.execution.mixed_precision)
-        self._learnt = [flat for _, flat in self.parameters.learnt()]
         n_batches = chosen.rounds * self.n_tasks
+        precision = chosen.execution.mixed_precision
+        self.parameters = FlatParameters(networks, device, precision, n_batches=n_batches)
+        self._learnt = [flat for _, flat in self.parameters.learnt()]
         optimizations = [run.settings.optimization for run in runs]
         self._steps = step_taker(self.parameters, optimizations, n_batches, self._tasks_per_step)
         decay = chosen.optimization.ema_decay

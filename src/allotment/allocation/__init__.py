@@ -36,6 +36,7 @@ from ._pathnet import PathNet as PathNet
 from ._ple import PLE as PLE
 from ._routing import RoutingPolicy as RoutingPolicy
 from ._score_function import ScoreFunctionMatrix as ScoreFunctionMatrix
+from ._settling import SettlingMatrix as SettlingMatrix
 from ._snr import SNR as SNR
 from ._soft import SoftMatrix as SoftMatrix
 from ._softmax import SoftmaxMatrix as SoftmaxMatrix

@@ -99,6 +99,13 @@ class Allocation(nn.Module, ABC):
         if self.n_batches is not None:
             self.n_batches += 1
 
+    def expect(self, n_batches: int) -> None:
+        """Is told, before the first, how many training batches there will be.
+
+        `fit`, `train` and the Lightning module call it; in a loop of one's own it is to be called.
+        Here it changes nothing.
+        """
+
     def let_runs_differ(self) -> None:
         """Makes buffers of numbers in which runs that train together may differ.
 

@@ -90,7 +90,7 @@ class GumbelMatrix(Allocation):
     ) -> Tensor:
         if self.training and noise is not None and isinstance(task, Tensor) and self._can_fuse:
             start, floor = self.temperature.start, self.temperature.floor
-            return drawn_weights(self.logits, task, noise, self.n_batches, start, floor)
+            return drawn_weights(self._table(), task, noise, self.n_batches, start, floor)
         return averaged(self.gates(task, noise=noise))
 
     @property
@@ -101,10 +101,14 @@ class GumbelMatrix(Allocation):
 
     def gates(self, task: int | Tensor, *, noise: Tensor | None = None) -> Tensor:
         """Returns the gates of one pass, each exactly 0 or 1, shape ``[C]``."""
-        advantage = open_advantage(row(self.logits, task))
+        advantage = open_advantage(row(self._table(), task))
         if not self.training and self.evaluation == "most_likely":
             return (advantage >= 0).to(advantage.dtype)
         return drawn_gates(advantage, self._temperature_now(), noise)
+
+    def _table(self) -> Tensor:
+        """Returns the logits that gates have now, ``[T, C, 2]``."""
+        return self.logits
 
     def _temperature_now(self) -> Tensor:
         if self.annealing is None:
@@ -119,11 +123,11 @@ class GumbelMatrix(Allocation):
             self.temperature = Annealing()  # one for all runs, and not asked any more
 
     def probabilities(self, task: int | Tensor | None = None) -> Tensor:
-        logits = self.logits if task is None else row(self.logits, task)
+        logits = self._table() if task is None else row(self._table(), task)
         return torch.sigmoid(open_advantage(logits))
 
     def matrix(self) -> Tensor:
-        advantage = open_advantage(self.logits.detach())
+        advantage = open_advantage(self._table().detach())
         return (advantage >= 0).to(advantage.dtype)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:

@@ -145,7 +145,7 @@ def _check_resumable(group: RunGroup, sweep: Sweep, say: Callable[[str], None]) 
     folders, is_finished = _folders(group, sweep), _is_finished(group, sweep)
     for folder, header, run in zip(folders, group.headers, group.runs, strict=True):
         has_ended = (folder / "summary.json").exists()
-        is_free = not run.settings.depends_on_rounds and not has_ended
+        is_free = not run.depends_on_rounds and not has_ended
         check_same(folder, header, any_rounds=is_free or is_finished)
     if not is_finished:
         _checkpoints(group, sweep).check_end(group.runs[0].settings.rounds)

@@ -83,6 +83,8 @@ class MultiTaskModule(LightningModule):
         self._penalties = PenaltySchedule([settings.penalties], sizes, n_batches)
         allocations = dict.fromkeys(layer.allocation for layer in self.network.modular_layers)
         self._allocations = list(allocations)
+        for allocation in self._allocations:
+            allocation.expect(n_batches)
         self._observed: list[tuple[TaskBatch, Tensor]] = []  # the losses of the step under way
         self._sums: dict[int, Tensor] = {}  # by task: loss, right answers, labels
 
