@@ -5,13 +5,11 @@ Lightning's Trainer on one device, under DDP and under FSDP (one process each), 
 """
 
 import argparse
-import json
 import sys
 import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -20,14 +18,13 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from rich.console import Console
-from rich.table import Table as RichTable
 from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
 import allotment as al
 from allotment.experiments import device_name
-from allotment.records import describe_environment
+from allotment.records import LargeRecord, LargeWay, describe_environment
+from allotment.report import large_table
 
 N_TASKS, N_FAMILIES, N_CLASSES = 32, 4, 8
 WAYS = ("auto", "auto stacked", "ddp stacked", "fsdp stacked", "train")
@@ -208,10 +205,11 @@ def now(device: str) -> float:
 
 def measured(
     name: str, train: Callable[[], Iterator[None]], steps_per_mark: int, options: argparse.Namespace
-) -> dict[str, Any]:
-    """Trains one way and returns its step time, tokens a second and peak memory."""
+) -> LargeWay:
+    """Trains one way and returns its step time, peak memory and losses."""
     options.marks, options.losses = [], []
-    if options.device == "cuda":
+    is_gpu = options.device == "cuda"
+    if is_gpu:
         torch.cuda.empty_cache()
         torch.cuda.reset_peak_memory_stats()
     try:
@@ -219,36 +217,30 @@ def measured(
             pass
     except Exception as error:  # one way that fails leaves the others their measurement
         traceback.print_exc()
-        return {"name": name, "error": f"{type(error).__name__}: {error}"[:300]}
+        return LargeWay(name=name, error=f"{type(error).__name__}: {error}"[:300])
     finally:
         if torch.distributed.is_initialized():  # so that the next strategy begins its own
             torch.distributed.destroy_process_group()
-    skipped = max(WARM_UP // steps_per_mark, 1)
-    marks = options.marks[skipped:]
-    gaps = [(b - a) / steps_per_mark for a, b in pairwise(marks)]
-    step = median(gaps)
-    peak = torch.cuda.max_memory_allocated() / 2**30 if options.device == "cuda" else float("nan")
-    print(f"{name}: {1e3 * step:.1f} ms a step", flush=True)
-    return {
-        "name": name,
-        "step_ms": 1e3 * step,
-        "fastest_ms": 1e3 * min(gaps),
-        "slowest_ms": 1e3 * max(gaps),
-        "steps": len(gaps) * steps_per_mark,
-        "tokens_per_s": options.batch * options.length / step,
-        "peak_gib": peak,
-        "first_loss": mean(options.losses[:N_TASKS]),
-        "last_loss": mean(options.losses[-N_TASKS:]),
-    }
+    marks = options.marks[max(WARM_UP // steps_per_mark, 1) :]
+    gaps = [1e3 * (b - a) / steps_per_mark for a, b in pairwise(marks)]
+    print(f"{name}: {median(gaps):.1f} ms a step", flush=True)
+    return LargeWay(
+        name=name,
+        milliseconds=median(gaps),
+        fastest=min(gaps),
+        slowest=max(gaps),
+        n_steps=len(gaps) * steps_per_mark,
+        gibibytes=torch.cuda.max_memory_allocated() / 2**30 if is_gpu else None,
+        first_loss=mean(options.losses[:N_TASKS]),
+        last_loss=mean(options.losses[-N_TASKS:]),
+    )
 
 
-def floor(options: argparse.Namespace) -> dict[str, float]:
-    """Returns the arithmetic of a step, and its time at the rate of a large bfloat16 product."""
+def floor(options: argparse.Namespace) -> float:
+    """Returns the milliseconds of a step's arithmetic, at the rate of a large bfloat16 product."""
     tokens = options.batch * options.length
-    own = network(options)
-    sizes = {name: parameter.numel() for name, parameter in own.named_parameters()}
     layers = (".qkv.", ".out.", ".components.")
-    products = 6 * tokens * sum(n for name, n in sizes.items() if any(at in name for at in layers))
+    sizes = [p.numel() for name, p in network(options).named_parameters() if is_in(name, layers)]
     attention = 12 * options.depth * options.length * options.width * tokens
     n = 8_192 if options.device == "cuda" else 1_024
     a = torch.randn(n, n, device=options.device, dtype=torch.bfloat16)
@@ -257,14 +249,32 @@ def floor(options: argparse.Namespace) -> dict[str, float]:
         start = now(options.device)
         a @ a
         times.append(now(options.device) - start)
-    rate = 2 * n**3 / median(times[2:])
-    flops = products + attention
-    return {
-        "parameters": sum(sizes.values()),
-        "flops": flops,
-        "rate": rate,
-        "ms": 1e3 * flops / rate,
-    }
+    flops = 6 * tokens * sum(sizes) + attention
+    return float(1e3 * flops * median(times[2:]) / (2 * n**3))
+
+
+def is_in(name: str, parts: tuple[str, ...]) -> bool:
+    """Tells whether a parameter's name has one of these parts."""
+    return any(part in name for part in parts)
+
+
+def record_of(options: argparse.Namespace, ways: list[LargeWay], least: float) -> LargeRecord:
+    """Returns what is kept."""
+    sizes = {name: p.numel() for name, p in network(options).named_parameters()}
+    own = sum(n for name, n in sizes.items() if is_in(name, ("heads.", "logits")))
+    return LargeRecord(
+        command="python benchmarks/large.py " + " ".join(sys.argv[1:]),
+        description=f"a transformer of {options.depth} layers, width {options.width:,}, each with "
+        f"{options.components} components of {options.hidden} hidden features under learnt gates; "
+        f"{N_TASKS} tasks, steps of {options.batch} texts of {options.length} tokens, bfloat16",
+        environment=describe_environment(device_name(options.device)),
+        n_parameters=sum(sizes.values()),
+        n_tasks=N_TASKS,
+        n_per_task=own // N_TASKS,
+        n_tokens=options.batch * options.length,
+        floor=least,
+        ways=tuple(ways),
+    )
 
 
 def main() -> int:
@@ -283,37 +293,20 @@ def main() -> int:
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a record of it")
     options = parser.parse_args()
-    command = "python benchmarks/large.py " + " ".join(sys.argv[1:])
     warnings.simplefilter("ignore")
     torch.set_float32_matmul_precision("high")
     least = floor(options)
-    rows = [
+    ways = [
         measured(f"Lightning, {name}", partial(under_lightning, name, options), 1, options)
         for name in options.ways
         if name != "train"
     ]
     if "train" in options.ways:
-        rows.append(measured("train", partial(by_train, options), 10 * N_TASKS, options))
-    shown = RichTable("way", "ms a step", "tokens/s", "GiB", "of floor", "loss", box=None)
-    for row in rows:
-        cells = (
-            [row["error"]]
-            if "error" in row
-            else [
-                f"{row['step_ms']:.1f}",
-                f"{row['tokens_per_s']:,.0f}",
-                f"{row['peak_gib']:.1f}",
-                f"{least['ms'] / row['step_ms']:.0%}",
-                f"{row['first_loss']:.2f} to {row['last_loss']:.2f}",
-            ]
-        )
-        shown.add_row(row["name"], *cells)
-    Console(width=100).print(f"{least['parameters']:,} parameters, floor {least['ms']:.1f} ms")
-    Console(width=100).print(shown)
+        ways.append(measured("train", partial(by_train, options), 10 * N_TASKS, options))
+    record = record_of(options, ways, least)
+    print(f"{record.n_parameters:,} parameters; floor {least:.1f} ms\n{large_table(record)}")
     if options.json:
-        environment = asdict(describe_environment(device_name(options.device)))
-        record = {"command": command, "environment": environment, "floor": least, "ways": rows}
-        options.json.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+        options.json.write_text(record.to_json(), encoding="utf-8")
     return 0
 
 

@@ -149,6 +149,8 @@ def a_repository() -> None:
     Path("docs").mkdir()
     blocks = "<!-- results -->\n<!-- /results -->\n<!-- speed -->\n<!-- /speed -->"
     Path("README.md").write_text(f"before\n{blocks}\nafter\n")
+    names = ("growth", "large", "devices")
+    Path("docs/scale.md").write_text("".join(f"<!-- {n} -->\n<!-- /{n} -->\n" for n in names))
 
 
 def test_kept_runs_become_the_results_page_and_its_figures(allotment: Command) -> None:

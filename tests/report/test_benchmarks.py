@@ -6,11 +6,8 @@ from pytest import approx, mark, raises
 from allotment.records import (
     Floor,
     RecordError,
-    ScalingRecord,
-    ScalingRow,
     SpeedRecord,
     Timing,
-    read_scaling,
     read_speed,
 )
 from allotment.report import floor_lines, speed_summary, speed_table, timing_table
@@ -102,28 +99,3 @@ def test_a_joint_step_is_explained_where_there_is_one(tmp_path: Path) -> None:
     joint = replace(RECORD.timings[1], is_joint=True)
     path.write_text(replace(RECORD, timings=(RECORD.timings[0], joint)).to_json())
     assert "A joint step is one optimizer step on a batch of every task" in speed_table(tmp_path)
-
-
-def test_growth_is_a_row_for_each_thing_varied(tmp_path: Path) -> None:
-    sizes = (("tasks", 4, 0.5), ("tasks", 400, 0.51), ("runs", 30, 1.25))
-    record = ScalingRecord(
-        command="python grow.py",
-        description="a small network",
-        processor="a made-up processor",
-        environment=ENVIRONMENT,
-        rows=tuple(ScalingRow(varied=v, number=n, milliseconds=ms) for v, n, ms in sizes),
-    )
-    (tmp_path / "scaling").mkdir()
-    path = tmp_path / "scaling" / "some.json"
-    path.write_text(record.to_json())
-    assert read_scaling(path) == record
-    text = speed_table(tmp_path)
-    assert "`python grow.py`, a small network" in text
-    assert "| tasks | 0.5 (4), 0.51 (400) |" in text
-    assert "| runs | 1.25 (30) |" in text
-    rows = tuple(replace(row, mebibytes=1_000.0 * row.number) for row in record.rows)
-    path.write_text(replace(record, rows=rows).to_json())
-    assert "| 0.5 (4), 0.51 (400) | 4,000 (4), 400,000 (400) |" in speed_table(tmp_path)
-    path.write_text("{}")
-    with raises(RecordError, match="A record of scaling should be complete"):
-        speed_table(tmp_path)

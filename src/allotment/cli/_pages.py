@@ -104,6 +104,7 @@ def generated_pages(root: Path) -> dict[Path, str]:
         markdown_comparison,
         markdown_results,
         readme_results,
+        scale_blocks,
         speed_summary,
         speed_table,
         with_block,
@@ -117,9 +118,13 @@ def generated_pages(root: Path) -> dict[Path, str]:
     readme = (root / "README.md").read_text(encoding="utf-8")
     readme = with_block(readme, "results", readme_results(records, specs))
     readme = with_block(readme, "speed", speed_summary(timings))
+    scale = (root / "docs" / "scale.md").read_text(encoding="utf-8")
+    for name, text in scale_blocks(timings).items():
+        scale = with_block(scale, name, text)
     return {
         root / "docs" / "results.md": markdown_results(records, specs) + speed,
         root / "docs" / "comparison.md": markdown_comparison(compared, suites),
+        root / "docs" / "scale.md": scale,
         root / "README.md": readme,
     }
 

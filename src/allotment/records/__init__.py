@@ -29,10 +29,13 @@ place come back as the same ``RunRecord``, so whatever is computed or drawn work
 """
 
 from ._benchmarks import Floor as Floor
+from ._benchmarks import LargeRecord as LargeRecord
+from ._benchmarks import LargeWay as LargeWay
 from ._benchmarks import ScalingRecord as ScalingRecord
 from ._benchmarks import ScalingRow as ScalingRow
 from ._benchmarks import SpeedRecord as SpeedRecord
 from ._benchmarks import Timing as Timing
+from ._benchmarks import read_large as read_large
 from ._benchmarks import read_scaling as read_scaling
 from ._benchmarks import read_speed as read_speed
 from ._checkpoint import Checkpoints as Checkpoints

@@ -87,6 +87,48 @@ class ScalingRecord:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
+@dataclass(frozen=True, kw_only=True)
+class LargeWay:
+    """What a step of a large network took, trained in one way; or why it could not be."""
+
+    name: str
+    milliseconds: float = 0.0  # the median step
+    fastest: float = 0.0
+    slowest: float = 0.0
+    n_steps: int = 0
+    gibibytes: float | None = None  # the most memory of a GPU that was held
+    first_loss: float = 0.0  # mean of a round
+    last_loss: float = 0.0
+    error: str = ""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LargeRecord:
+    """A large network, trained in several ways on one device."""
+
+    command: str
+    description: str
+    environment: Environment
+    n_parameters: int
+    n_tasks: int
+    n_per_task: int  # parameters of one task: its head and its gates
+    n_tokens: int  # of a step
+    floor: float  # milliseconds of its arithmetic, at the rate of a large product
+    ways: tuple[LargeWay, ...]
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+
+
+def read_large(path: Path) -> LargeRecord:
+    """Returns the record in a file that ``LargeRecord.to_json`` gave the text of."""
+    with reading(path, "A record of a large network"):
+        value = read_json(path, "A record of a large network")
+        ways = tuple(LargeWay(**way) for way in value["ways"])
+        environment = environment_from(value["environment"])
+        return LargeRecord(**value | {"environment": environment, "ways": ways})
+
+
 def read_speed(path: Path) -> SpeedRecord:
     """Returns the record in a file that ``SpeedRecord.to_json`` gave the text of."""
     with reading(path, "A record of speed"):

@@ -42,6 +42,8 @@ from ._pages import readme_results as readme_results
 from ._pages import with_block as with_block
 from ._results import brief_table as brief_table
 from ._results import result_table as result_table
+from ._scale import large_table as large_table
+from ._scale import scale_blocks as scale_blocks
 from ._spec import ExtraTable as ExtraTable
 from ._spec import ReportRow as ReportRow
 from ._spec import ReportSpec as ReportSpec

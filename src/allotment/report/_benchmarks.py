@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from ..records import ScalingRecord, SpeedRecord, Timing, read_scaling, read_speed
+from ..records import ScalingRecord, SpeedRecord, Timing, read_speed
 from ._table import NOTHING, Column, Table, make_table, markdown_table
 
 _UNMEASURED = "Not measured yet."
@@ -47,7 +47,6 @@ def floor_lines(record: SpeedRecord) -> list[str]:
 def speed_table(folder: Path) -> str:
     """Returns the records of the benchmarks in ``folder``, in name order, as Markdown."""
     blocks = [_speed_block(read_speed(path)) for path in sorted(folder.glob("*.json"))]
-    blocks += [_scaling_block(read_scaling(path)) for path in sorted(folder.glob("scaling/*.json"))]
     return "\n\n".join(blocks) or _UNMEASURED
 
 
@@ -90,7 +89,7 @@ def _speed_block(record: SpeedRecord) -> str:
     return "\n\n".join(blocks)
 
 
-def _scaling_block(record: ScalingRecord) -> str:
+def scaling_block(record: ScalingRecord) -> str:
     """Returns a row for each thing that was varied, and how far."""
     sizes: dict[str, list[str]] = {}
     memory: dict[str, list[str]] = {}
