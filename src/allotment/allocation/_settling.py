@@ -43,7 +43,7 @@ class SettlingMatrix(GumbelMatrix):
         n_tasks: int,
         n_components: int,
         *,
-        p_init: float | Tensor | Sequence[Sequence[float]] = 0.5,
+        p_init: float | Tensor | Sequence[Sequence[float]] = 0.8,
         temperature: Annealing = Annealing(),
         settle: float = 1 / 3,
         pull: float = 0.0,

@@ -15,6 +15,7 @@ from ..allocation import (
     RoutingPolicy,
     ScoreFunctionByExample,
     ScoreFunctionMatrix,
+    SettlingMatrix,
     SharedBottom,
     SoftMatrix,
     SoftmaxMatrix,
@@ -52,6 +53,7 @@ METHODS = (
         allocation=using(GumbelMatrix),
         training={"budget": 0.75},
     ),
+    Method(name="settling", label="Settling gates", allocation=using(SettlingMatrix)),
     Method(
         name="straight_through",
         label="Straight-through gates",
