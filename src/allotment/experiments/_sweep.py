@@ -1,5 +1,6 @@
 """From a declaration to runs."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -154,6 +155,15 @@ def run_groups(sweep: Sweep) -> Iterator[RunGroup]:
                 )
 
 
+def chosen_device(name: str) -> str:
+    """Returns the device that is meant; "auto" is a GPU where there is one."""
+    # Read when the device is first used: how many streams of a program really run side by side.
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return name
+
+
 def device_name(device: str) -> str:
     """Returns what a device is called, for the record."""
     if device.startswith("cuda"):
@@ -161,9 +171,7 @@ def device_name(device: str) -> str:
     return f"CPU, {torch.get_num_threads()} threads"
 
 
-def remade_runs(
-    sweep: Sweep, condition: str, members: Sequence[tuple[str, int]]
-) -> list[Run]:
+def remade_runs(sweep: Sweep, condition: str, members: Sequence[tuple[str, int]]) -> list[Run]:
     """Returns the runs of one run group, made as `run_groups` makes them, and no others."""
     named = {method.name: method for method in sweep.methods}
     pairs = [(named[name], seed) for name, seed in members]

@@ -12,7 +12,7 @@ def choose_launcher(
     ray: str | None = None,
     gpus_per_group: float | None = None,
 ) -> Launcher:
-    """Returns the launcher for these options.
+    """Returns the launcher for these options; ``device`` may be "auto".
 
     Without any, several GPUs get a process each. A CPU has one process then: more would share its
     cores, and the times on record would no longer compare.
@@ -32,14 +32,16 @@ def choose_launcher(
             f"`workers = {workers}` and `ray = {ray!r}`."
         )
     if ray is not None:
-        return RayCluster(ray, gpus_per_group)
+        # Nodes may have GPUs where this machine has none, so that only a wish for a CPU counts.
+        is_on_cpus = device == "cpu" and gpus_per_group is None
+        return RayCluster(ray, 0.0 if is_on_cpus else gpus_per_group)
     if gpus_per_group is not None:
         raise ValueError(
             "`gpus-per-group` should come with `ray`. Found `gpus-per-group = "
             f"{gpus_per_group:g}` without it."
         )
     if workers is None:
-        several = device == "cuda" and len(visible_gpus()) > 1
+        several = device in ("auto", "cuda") and len(visible_gpus()) > 1
         return Processes() if several else InTurn()
     if isinstance(workers, str):
         if workers != "auto":

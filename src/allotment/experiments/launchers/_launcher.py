@@ -2,15 +2,16 @@
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from ...training import TrainingState
 from .._stop import Stop
 from .._sweep import RunGroup, Sweep
-from ._training import Environment, Failure, Message, Order, determinism, training
+from ._training import Failure, Message, Order, determinism, training
 
+Messages: TypeAlias = Generator[tuple[RunGroup, Message], None, None]
 Start: TypeAlias = Callable[[RunGroup], TrainingState | None]
 
 SECONDS_TO_WAIT = 0.2  # for messages, before it is asked again whether to stop
@@ -25,7 +26,7 @@ class Launcher(ABC):
     @abstractmethod
     def messages(
         self, sweep: Sweep, groups: Sequence[RunGroup], start: Start, stop: Stop
-    ) -> Iterator[tuple[RunGroup, Message]]:
+    ) -> Messages:
         """Trains the groups, and yields what a record needs of each.
 
         ``start`` is called whenever a group starts, and returns the state it goes on from. Where a
@@ -41,15 +42,13 @@ class InTurn(Launcher):
 
     def messages(
         self, sweep: Sweep, groups: Sequence[RunGroup], start: Start, stop: Stop
-    ) -> Iterator[tuple[RunGroup, Message]]:
+    ) -> Messages:
         with determinism(sweep.deterministic):
             for number, group in enumerate(groups):
                 # Never before the first, so that even the shortest sweep gets further by a block.
                 if number and stop.reason:
                     return
-                for message in training(
-                    group.runs, sweep, start(group), lambda: bool(stop.reason)
-                ):
+                for message in training(group.runs, sweep, start(group), lambda: bool(stop.reason)):
                     yield group, message
 
 
@@ -86,9 +85,7 @@ class Pool(ABC):
         """Ends all workers."""
 
 
-def concurrently(
-    pool: Pool, groups: Sequence[RunGroup], start: Start, stop: Stop
-) -> Iterator[tuple[RunGroup, Message]]:
+def concurrently(pool: Pool, groups: Sequence[RunGroup], start: Start, stop: Stop) -> Messages:
     """Trains run groups in the workers of a pool, and closes it.
 
     A group whose worker is lost goes on from its last checkpoint on another. One that fails is not

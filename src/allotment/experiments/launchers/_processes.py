@@ -17,8 +17,8 @@ import torch
 from ..._checks import check_at_least
 from .._stop import Stop
 from .._sweep import RunGroup, Sweep
-from ._launcher import Ended, Event, Launcher, Lost, Pool, Start, concurrently
-from ._training import Message, Order, Parcel, batches
+from ._launcher import Ended, Event, Launcher, Lost, Messages, Pool, Start, concurrently
+from ._training import Order, Parcel, batches
 
 # No `multiprocessing.Process`: it would run the caller's script again in every worker, and a
 # process that is forked can use neither CUDA nor the threads of its parent.
@@ -153,7 +153,7 @@ class Processes(Launcher):
 
     def messages(
         self, sweep: Sweep, groups: Sequence[RunGroup], start: Start, stop: Stop
-    ) -> Iterator[tuple[RunGroup, Message]]:
+    ) -> Messages:
         devices = visible_gpus() if sweep.device == "cuda" else []
         n = min(self.n or len(devices) or len(os.sched_getaffinity(0)), len(groups))
         # The cores are shared out: workers with as many threads each would hinder one another.
@@ -164,6 +164,8 @@ class Processes(Launcher):
 
 def visible_gpus() -> list[str]:
     """Returns what CUDA_VISIBLE_DEVICES calls each GPU that this process can use."""
+    if not torch.cuda.is_available():
+        return []
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     names = [name.strip() for name in named.split(",") if name.strip()]
     return names or [str(number) for number in range(torch.cuda.device_count())]

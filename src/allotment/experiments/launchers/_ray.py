@@ -4,6 +4,7 @@ import asyncio
 import logging
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from ..._checks import check_at_least, first_line
 from .._stop import Stop
 from .._sweep import RunGroup, Sweep
-from ._launcher import Ended, Event, Launcher, Lost, Pool, Start, concurrently
+from ._launcher import Ended, Event, Launcher, Lost, Messages, Pool, Start, concurrently
 from ._training import Failure, Message, Order, Parcel, batches
 
 
@@ -45,8 +46,8 @@ def _train(parcel: Parcel, order: Order, wish: Any) -> Iterator[tuple[Message, .
 class _RayPool(Pool):
     """Tasks of a cluster; Ray decides where and when each begins."""
 
-    def __init__(self, ray: ModuleType, parcel: Parcel, n_gpus: float, *, disconnects: bool) -> None:
-        self._ray, self._disconnects = ray, disconnects
+    def __init__(self, ray: ModuleType, parcel: Parcel, n_gpus: float) -> None:
+        self._ray = ray
         self._parcel = ray.put(parcel)
         # Beside this process: a node that dies should not take it along.
         here = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
@@ -90,8 +91,6 @@ class _RayPool(Pool):
     def close(self) -> None:
         for task in self._numbers:
             self._ray.cancel(task, force=True)
-        if self._disconnects:
-            self._ray.shutdown()
 
 
 @dataclass(frozen=True)
@@ -118,17 +117,19 @@ class RayCluster(Launcher):
 
     def messages(
         self, sweep: Sweep, groups: Sequence[RunGroup], start: Start, stop: Stop
-    ) -> Iterator[tuple[RunGroup, Message]]:
+    ) -> Messages:
         ray = _imported()
-        disconnects = not ray.is_initialized()
-        if disconnects:
-            self._connect(ray)
-        n_gpus = self._n_gpus(ray.cluster_resources().get("GPU", 0.0))
-        parcel = Parcel.of(sweep, "cuda" if n_gpus else "cpu")
-        pool = _RayPool(ray, parcel, n_gpus, disconnects=disconnects)
-        return concurrently(pool, groups, start, stop)
+        with self._connected(ray):
+            n_gpus = self._n_gpus(ray.cluster_resources().get("GPU", 0.0))
+            parcel = Parcel.of(sweep, "cuda" if n_gpus else "cpu")
+            yield from concurrently(_RayPool(ray, parcel, n_gpus), groups, start, stop)
 
-    def _connect(self, ray: ModuleType) -> None:
+    @contextmanager
+    def _connected(self, ray: ModuleType) -> Iterator[None]:
+        """Connects to the cluster, unless the caller's program is connected to one."""
+        if ray.is_initialized():
+            yield
+            return
         # What tasks print stays in Ray's own logs; their warnings come as messages.
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
         try:
@@ -139,6 +140,10 @@ class RayCluster(Launcher):
                 f"starts one, and `--workers` needs none. Found `ray = {self.address!r}`: "
                 f"{first_line(error)}"
             ) from error
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
     def _n_gpus(self, n_found: float) -> float:
         wanted = min(1.0, n_found) if self.gpus_per_group is None else self.gpus_per_group

@@ -28,6 +28,7 @@ from .._sweep import Sweep, device_name, remade_runs
 
 SECONDS_BETWEEN = 60.0  # checkpoints, unless rounds are given
 SECONDS_TOGETHER = 0.1  # of training, whose messages travel together
+_VARIABLES = ("ALLOTMENT_", "CUDA_DEVICE_MAX_CONNECTIONS")  # how those start that are sent along
 
 
 @dataclass(frozen=True)
@@ -141,13 +142,20 @@ class Parcel:
     def of(cls, sweep: Sweep, device: str) -> "Parcel":
         here, file, data = describe_environment(device), sweep.file, sweep.data_folder
         found = None if data is None else data.resolve()
+        try:
+            content = cloudpickle.dumps(replace(sweep, options={}, data_folder=found))
+        except (TypeError, pickle.PicklingError) as error:
+            raise ValueError(
+                "An experiment should consist of what can be sent to other processes. Found "
+                f"otherwise: {first_line(error)}"
+            ) from error
         return cls(
-            sweep=cloudpickle.dumps(replace(sweep, options={}, data_folder=found)),
+            sweep=content,
             device=device,
             source=None if file is None else (file.path, file.origin, file.content),
             folder=str(Path.cwd()),
             modules=tuple(sys.path),
-            variables=tuple((k, v) for k, v in os.environ.items() if k.startswith("ALLOTMENT_")),
+            variables=tuple((k, v) for k, v in os.environ.items() if k.startswith(_VARIABLES)),
             commit=here.commit,
             dirty=here.dirty,
         )
