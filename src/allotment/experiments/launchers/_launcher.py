@@ -112,19 +112,13 @@ class _Shift:
         self._pool, self._groups, self._start = pool, groups, start
         self.left: set[int] = set()
         self._begun: set[int] = set()
-        self._rounds: dict[int, int] = {}  # at which each group started last
-        self._losses: Counter[int] = Counter()  # since a group got further
+        self._losses: Counter[int] = Counter()  # since a group's last checkpoint
         self._is_stopping = False
 
     def submit(self, number: int) -> None:
         group = self._groups[number]
-        state = self._start(group)
-        done = 0 if state is None else state.round
-        if done > self._rounds.get(number, -1):
-            self._losses[number] = 0
-        self._rounds[number] = done
         self.left.add(number)
-        self._pool.submit(number, Order(group.condition, group.members, state))
+        self._pool.submit(number, Order(group.condition, group.members, self._start(group)))
 
     def stop(self) -> None:
         """Asks for a stop, but never before one group began: each sweep gets further by a block."""
@@ -145,6 +139,8 @@ class _Shift:
                 yield event
             case _:
                 self._begun.add(number)
+                if isinstance(event, TrainingState):
+                    self._losses[number] = 0
                 yield event
 
     def _take_loss(self, number: int) -> Iterator[Message]:

@@ -24,6 +24,8 @@ from ._training import Order, Parcel, batches
 # process that is forked can use neither CUDA nor the threads of its parent.
 _CODE = "import sys; sys.path[:] = {path!r}; from {module} import serve; serve({handle}, {threads})"
 
+_STOP = b"stop"
+
 
 def serve(handle: int, n_threads: int) -> None:
     """Trains the orders that come in, one after another, until the sender is gone."""
@@ -34,9 +36,9 @@ def serve(handle: int, n_threads: int) -> None:
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         connection.send_bytes(pickle.dumps(()))  # ready: imports take seconds
         parcel: Parcel = pickle.loads(connection.recv_bytes())
-        while True:
-            order: Order = pickle.loads(connection.recv_bytes())
-            # While it trains, nothing else is sent to it than the wish to stop.
+        while (content := connection.recv_bytes()) != _STOP:
+            order: Order = pickle.loads(content)
+            # While it trains, nothing else is sent to it than the wish to stop, which waits there.
             for batch in batches(parcel, order, connection.poll):
                 connection.send_bytes(pickle.dumps(batch))
             connection.send_bytes(pickle.dumps((Ended(),)))
@@ -77,7 +79,7 @@ class _ProcessPool(Pool):
         for connection, worker in self._workers.items():
             if worker.number is not None and worker.order is None:
                 with suppress(OSError):  # one that is lost says so itself
-                    connection.send_bytes(b"stop")
+                    connection.send_bytes(_STOP)
 
     def close(self) -> None:
         for connection, worker in self._workers.items():
