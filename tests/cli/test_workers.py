@@ -53,7 +53,15 @@ def children(process: "subprocess.Popen[str]") -> list[Path]:
 
 def newest_checkpoint(out: Path) -> int:
     """Returns the rounds of the run group that got furthest."""
-    return max(int(path.name[6:]) for path in out.glob("checkpoints/*/round-*"))
+    return max((int(path.name[6:]) for path in out.glob("checkpoints/*/round-*")), default=0)
+
+
+def wait_for_checkpoint(out: Path, process: "subprocess.Popen[str]") -> None:
+    """Waits until a run group has got further than all were."""
+    done = newest_checkpoint(out)
+    while newest_checkpoint(out) <= done:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.02)
 
 
 def results(out: Path) -> dict[str, Any]:
@@ -81,10 +89,7 @@ def test_workers_stopped_and_killed_with_their_sweep_change_nothing(
     assert len(list(tmp_path.rglob("interrupted.json"))) == 2
 
     process = started(tmp_path, "run", "mine.py", "--resume", "out", *apart)
-    done = newest_checkpoint(tmp_path / "out")
-    while newest_checkpoint(tmp_path / "out") == done:
-        assert process.poll() is None, process.communicate()
-        time.sleep(0.02)
+    wait_for_checkpoint(tmp_path / "out", process)
     workers = children(process)
     process.kill()
     assert len(workers) == 2

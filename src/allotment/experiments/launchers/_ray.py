@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import os
+import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -133,8 +134,9 @@ class RayCluster(Launcher):
         # What tasks print stays in Ray's own logs; their warnings come as messages.
         quiet = {"log_to_driver": False, "logging_level": logging.ERROR}
         try:
+            _knock(self.address)
             ray.init(self.address, **quiet)
-        except (ConnectionError, RuntimeError, ValueError) as error:
+        except (OSError, RuntimeError, ValueError) as error:
             raise ValueError(
                 "`ray` should be the address of a Ray cluster that is running; `ray start --head` "
                 f"starts one, and `--workers` needs none. Found `ray = {self.address!r}`: "
@@ -153,6 +155,13 @@ class RayCluster(Launcher):
                 f"`gpus-per-group = {wanted:g}` for {n_found:g} GPUs in the whole cluster."
             )
         return wanted
+
+
+def _knock(address: str) -> None:
+    """Raises OSError where nobody listens; Ray itself would try for minutes."""
+    host, _, port = address.rpartition(":")
+    if host and port.isdecimal():
+        socket.create_connection((host, int(port)), timeout=10).close()
 
 
 def _imported() -> ModuleType:
