@@ -27,8 +27,8 @@ def test_a_process_that_is_killed_changes_nothing(tmp_path: Path, monkeypatch: M
         begun.extend([process] if "pass_fds" in options else [])  # others ask git
         return process
 
-    monkeypatch.setattr(processes.subprocess, "Popen", noted)
-    rounds = {"checkpoint_every": 10, "group_size": 1}
+    monkeypatch.setattr(subprocess, "Popen", noted)
+    rounds: dict[str, Any] = {"checkpoint_every": 10, "group_size": 1}
     said: list[str] = []
 
     def kill(group: RunGroup, progress: Progress) -> None:

@@ -38,8 +38,9 @@ def cluster() -> Iterator[Any]:
 def twelve(out: Path, **changes: Any) -> Sweep:
     """A sweep of twelve run groups, each long enough for a node to be killed meanwhile."""
     experiment = toy("two_pairs", rounds=100)
-    values = {"experiment": experiment, "methods": experiment.methods, "checkpoint_every": 20}
-    return a_sweep(out, **values | {"n_runs": 4, "group_size": 1} | changes)
+    values: dict[str, Any] = {"experiment": experiment, "methods": experiment.methods}
+    sizes = {"n_runs": 4, "group_size": 1, "checkpoint_every": 20}
+    return a_sweep(out, **values | sizes | changes)
 
 
 @fixture(scope="module")
