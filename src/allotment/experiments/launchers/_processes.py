@@ -78,7 +78,7 @@ class _ProcessPool(Pool):
         self._queue.clear()
         for connection, worker in self._workers.items():
             if worker.number is not None and worker.order is None:
-                with suppress(OSError):  # one that is lost says so itself
+                with suppress(OSError):
                     connection.send_bytes(_STOP)
 
     def close(self) -> None:
@@ -92,7 +92,8 @@ class _ProcessPool(Pool):
         for connection, worker in self._workers.items():
             if worker.number is None and self._queue:
                 worker.number, order = self._queue.popleft()
-                connection.send_bytes(pickle.dumps(order))
+                with suppress(OSError):  # one that is lost says so itself
+                    connection.send_bytes(pickle.dumps(order))
         while self._queue and len(self._workers) < self.n_workers:
             number, order = self._queue.popleft()
             self._start(number, order)
