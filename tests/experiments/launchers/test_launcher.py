@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pytest import MonkeyPatch, TempPathFactory, fixture, mark, raises
+from pytest import MonkeyPatch, TempPathFactory, fixture, mark, param, raises
 
 from allotment.experiments import GroupsFailed, RunGroup, Stop, Stopped, Sweep, run_sweep
 from allotment.experiments.launchers import Launcher, _launcher
@@ -24,7 +24,7 @@ from allotment.experiments.launchers._launcher import (
 )
 from allotment.experiments.launchers._training import Failure, Message, Order, Parcel, batches
 from allotment.records import read_environment, read_runs
-from tests.experiments.test_running import a_sweep, quiet, records_in, stop_after
+from tests.experiments.test_running import a_sweep, records_in, stop_after
 
 ROUNDS = 40  # of each run, as `a_sweep` has them
 Fate = Callable[[int, int], bool]  # from an order's number and how many batches it gave
@@ -119,7 +119,7 @@ def test_groups_that_train_at_once_leave_what_groups_in_turn_leave(
     assert (launcher.pools[0].most_at_once, launcher.pools[0].is_closed) == (3, True)
 
 
-@mark.parametrize("seed", range(2))
+@mark.parametrize("seed", [0, *(param(seed, marks=mark.slow) for seed in range(1, 10))])
 def test_workers_lost_at_random_change_nothing(
     seed: int, whole: Any, tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
@@ -212,24 +212,17 @@ def test_an_exception_in_this_process_closes_the_workers(tmp_path: Path) -> None
     assert "KeyboardInterrupt" in next(tmp_path.rglob("interrupted.json")).read_text()
 
 
-def test_warnings_of_workers_are_told_once(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
-    plain = batches
-
-    def warned(*arguments: Any) -> Iterator[tuple[Message, ...]]:
-        yield ("slow",)
-        yield from plain(*arguments)
-
-    monkeypatch.setattr(f"{__name__}.batches", warned)
-    said: list[str] = []
-    run_sweep(parted(tmp_path), quiet, say=said.append, launcher=Here())
-    assert said == ["No sharing, seed 0: slow"]
-
-
-def test_several_failures_are_counted(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+def test_warnings_are_told_once_and_failures_are_counted(
+    tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
     def failing(*arguments: Any) -> Iterator[tuple[Message, ...]]:
+        yield ("slow",)
         yield (Failure("ZeroDivisionError", "division by zero"),)
 
     monkeypatch.setattr(f"{__name__}.batches", failing)
+    said: list[str] = []
     expected = r"Found ZeroDivisionError in No sharing, seed 0 \(and 5 more\): division by zero"
     with raises(GroupsFailed, match=expected):
-        run_sweep(parted(tmp_path), launcher=Here())
+        run_sweep(parted(tmp_path), say=said.append, launcher=Here())
+    assert said[0] == "No sharing, seed 0: slow"
+    assert len(said) == 1 + 6
