@@ -172,7 +172,9 @@ def _record(
             book.interrupt(type(error).__name__)
             raise
     if book.failures:
-        raise GroupsFailed(_said_of(book.failures))
+        failed = GroupsFailed(_said_of(book.failures))
+        failed.add_note(book.failures[0][1].trace)  # which a traceback shows
+        raise failed
     if not all(book.is_finished(group) for group in groups):
         book.interrupt(stop.reason)
         raise Stopped(stop.reason)
