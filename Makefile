@@ -26,10 +26,10 @@ test: $(DEV)  ## run every check that CI runs
 	@echo "Checking the types (mypy, strict)."
 	@$(PYTHON) -m mypy $(CHECKED)
 	@echo "Running the tests and the examples of docstrings and pages (pytest)."
-	@$(PYTEST) -n auto
+	@$(PYTEST) -n auto --dist loadgroup
 
 test-slow: $(DEV)  ## run the slow tests, and list how long each took
-	@$(PYTEST) -n auto --runslow -m slow --durations=0 --durations-min=0
+	@$(PYTEST) -n auto --dist loadgroup --runslow -m slow --durations=0 --durations-min=0
 
 test-gpu:  ## run the tests on a GPU, with the Python that is there, and keep their result
 	PYTHONPATH=src:$(PYTHONPATH) $(BASE_PYTHON) -m tools.gpu_tests

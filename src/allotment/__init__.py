@@ -1,7 +1,8 @@
 """Learns which parts of a network each task uses, while it learns the network.
 
-``analysis`` (numbers of embeddings and runs), ``report`` (figures and pages) and ``load`` (runs on
-disk) are loaded when they are first used: the core and training need torch and NumPy alone.
+``analysis`` (numbers of embeddings and runs), ``report`` (figures and pages), ``sweep`` (runs of an
+experiment) and ``load`` (runs on disk) are loaded when they are first used: the core and training
+need torch and NumPy alone.
 """
 
 from importlib import import_module
@@ -55,6 +56,7 @@ __version__ = "0.2.0.dev0"
 if TYPE_CHECKING:
     from . import analysis as analysis
     from . import report as report
+    from .experiments import sweep as sweep
     from .paper import load as load
 else:  # not for a type checker, to which every name would then be one of the library
 
@@ -63,7 +65,9 @@ else:  # not for a type checker, to which every name would then be one of the li
             return import_module(f".{name}", __name__)
         if name == "load":
             return import_module(".paper", __name__).load
+        if name == "sweep":
+            return import_module(".experiments", __name__).sweep
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), "analysis", "load", "report"})
+        return sorted({*globals(), "analysis", "load", "report", "sweep"})

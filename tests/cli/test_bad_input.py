@@ -147,7 +147,7 @@ def test_runs_that_do_not_fit_together(allotment: Command, monkeypatch: MonkeyPa
     def fails(*arguments: object, **options: object) -> None:
         raise torch.OutOfMemoryError("Tried to allocate 9 GiB.\nMore on this.")
 
-    monkeypatch.setattr("allotment.experiments._running.train", fails)
+    monkeypatch.setattr("allotment.experiments.launchers._training.train", fails)
     answer = allotment(*RUN)
     assert answer.status == 1
     assert_one_sentence(answer.error, "should fit on the device", "`--group-size N`", "9 GiB")

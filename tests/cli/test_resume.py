@@ -6,7 +6,7 @@ from pathlib import Path
 import torch
 from pytest import mark
 
-from allotment.experiments._running import determinism
+from allotment.experiments.launchers import determinism
 from allotment.records import read_runs
 from tests.cli.conftest import Command
 from tests.cli.test_bad_input import assert_one_sentence

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from pytest import MonkeyPatch, TempPathFactory, fixture, mark, param, raises
 
-from allotment.experiments import RunGroup, Stop, Stopped, Sweep, _running, run_sweep
+from allotment.experiments import RunGroup, Stop, Stopped, Sweep, run_sweep
+from allotment.experiments.launchers import _training
 from allotment.records import RecordError, RunWriter, read_environment, read_runs, unfinished_runs
 from allotment.training import Progress
 from tests.experiments.toy import toy
@@ -222,7 +223,7 @@ def test_checkpoints_come_by_the_clock_unless_rounds_are_given(
     tmp_path: Path, monkeypatch: MonkeyPatch
 ) -> None:
     for seconds, expected in ((0.0, {"round-000030", "round-000020"}), (1e6, set())):
-        monkeypatch.setattr(_running, "SECONDS_BETWEEN", seconds)
+        monkeypatch.setattr(_training, "SECONDS_BETWEEN", seconds)
         out = tmp_path / str(seconds)
         with raises(KeyboardInterrupt):
             run_sweep(a_sweep(out, checkpoint_every=None), kill_after(4))

@@ -1,6 +1,7 @@
 """What a person sees while runs train: a live bar, or a line now and then."""
 
 import time
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -15,26 +16,38 @@ N_LINES = 10  # for each run group, when nobody watches live
 PAUSE = 60.0  # seconds after which there is a line in any case
 
 
-class Display:
-    """Shows the progress of one run group after another; a context manager, called with news."""
+@dataclass
+class _Shown:
+    """What is shown of one run group."""
 
-    def __init__(self, console: Console) -> None:
+    started: float
+    first: int  # rounds that were done before anything was timed
+    told: float
+    lines: int = 1
+    open: float = float("nan")
+    task: TaskID | None = None
+
+
+class Display:
+    """Shows the progress of run groups; a context manager, called with news.
+
+    Where several train at once, each has a bar of its own, or a line when it ends and now and then.
+    """
+
+    def __init__(self, console: Console, *, several: bool = False) -> None:
         self._console = console
         self._live = console.is_terminal
+        self._several = several
+        name = "{task.fields[name]}  " if several else ""
         self._bars = Progress(
             BarColumn(bar_width=20),
             MofNCompleteColumn(),
-            TextColumn("rounds  {task.description}"),
+            TextColumn(f"rounds  {name}{{task.description}}"),
             console=console,
             disable=not self._live,
         )
-        self._task: TaskID | None = None
-        self._group: RunGroup | None = None
-        self._started = 0.0
-        self._first = 0
-        self._told = 0.0
-        self._lines = 0
-        self._open = float("nan")
+        self._shown: dict[RunGroup, _Shown] = {}
+        self._n_done = 0
 
     def __enter__(self) -> "Display":
         self._bars.start()
@@ -45,43 +58,59 @@ class Display:
 
     def __call__(self, group: "RunGroup", progress: "TrainingProgress") -> None:
         n_rounds = group.runs[0].settings.rounds
-        if group is not self._group:
-            self._begin(group, progress.round, n_rounds)
+        if group not in self._shown:
+            self._shown[group] = self._begin(group, progress.round, n_rounds)
+        shown = self._shown[group]
         if progress.entries:
-            self._open = float(np.mean([entry.share_active for entry in progress.entries]))
+            shown.open = float(np.mean([entry.share_active for entry in progress.entries]))
         losses = progress.losses[np.isfinite(progress.losses)]
         loss = f"{losses.mean():.3f}" if len(losses) else "none finite"
-        state = f"loss {loss}  open {self._open:.0%}{self._left(progress.round, n_rounds)}"
-        if self._live and self._task is not None:
-            self._bars.update(self._task, completed=progress.round, description=state)
-        elif progress.outcomes is None and self._is_time(progress.round, n_rounds):
-            self._lines, self._told = progress.round * N_LINES // n_rounds + 1, time.perf_counter()
-            self._console.print(f"  round {progress.round}/{n_rounds}  {state}", highlight=False)
+        state = f"loss {loss}  open {shown.open:.0%}{_left(shown, progress.round, n_rounds)}"
+        if shown.task is not None:
+            self._bars.update(shown.task, completed=progress.round, description=state)
+        if progress.outcomes is not None:
+            self._end(group, state)
+        elif not self._live and self._is_time(shown, progress.round, n_rounds):
+            shown.lines, shown.told = progress.round * N_LINES // n_rounds + 1, time.perf_counter()
+            name = f"{group.name}  " if self._several else ""
+            self._print(f"  round {progress.round}/{n_rounds}  {name}{state}")
 
     def say(self, text: str) -> None:
-        """Prints a sentence above the bar."""
+        """Prints a sentence above the bars."""
         say(self._bars.console, text)
 
-    def _begin(self, group: "RunGroup", done: int, n_rounds: int) -> None:
-        self._group, self._lines = group, 1
-        self._started = self._told = time.perf_counter()
-        self._first = done  # rounds that were done before anything was timed
-        self._bars.console.print(said_of(group), highlight=False)
+    def _begin(self, group: "RunGroup", done: int, n_rounds: int) -> _Shown:
+        now = time.perf_counter()
+        shown = _Shown(started=now, first=done, told=now)
+        if not self._several:
+            self._print(said_of(group))
         if self._live:
-            if self._task is not None:
-                self._bars.remove_task(self._task)
-            self._task = self._bars.add_task("", total=n_rounds, completed=done)
+            shown.task = self._bars.add_task("", total=n_rounds, completed=done, name=group.name)
+        return shown
 
-    def _is_time(self, done: int, n_rounds: int) -> bool:
-        return done * N_LINES >= n_rounds * self._lines or time.perf_counter() > self._told + PAUSE
+    def _end(self, group: "RunGroup", state: str) -> None:
+        self._n_done += 1
+        task = self._shown.pop(group).task
+        if task is not None:
+            self._bars.remove_task(task)
+        if self._several:
+            self._print(f"{self._n_done} done  {group.name}  {state}")
 
-    def _left(self, done: int, n_rounds: int) -> str:
-        """Returns how long the rest takes; nothing where there is none, or none was timed yet."""
-        n_timed = done - self._first
-        if n_timed == 0 or done == n_rounds:
-            return ""
-        seconds = (time.perf_counter() - self._started) / n_timed * (n_rounds - done)
-        return f"  {duration(seconds)} left"
+    def _print(self, text: str) -> None:
+        self._bars.console.print(text, highlight=False)
+
+    def _is_time(self, shown: _Shown, done: int, n_rounds: int) -> bool:
+        is_far = not self._several and done * N_LINES >= n_rounds * shown.lines
+        return is_far or time.perf_counter() > shown.told + PAUSE
+
+
+def _left(shown: _Shown, done: int, n_rounds: int) -> str:
+    """Returns how long the rest takes; nothing where there is none, or none was timed yet."""
+    n_timed = done - shown.first
+    if n_timed <= 0 or done == n_rounds:
+        return ""
+    seconds = (time.perf_counter() - shown.started) / n_timed * (n_rounds - done)
+    return f"  {duration(seconds)} left"
 
 
 def said_of(group: "RunGroup") -> str:

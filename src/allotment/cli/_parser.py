@@ -104,8 +104,21 @@ def _add_run(command: _Parser) -> None:
     where.add_argument("--minutes", type=float, metavar="M", help=minutes)
     every = "rounds between checkpoints (default: one a minute)"
     where.add_argument("--checkpoint-every", type=int, metavar="K", help=every)
+    workers = (
+        "processes on this machine that train run groups side by side, or auto: one for each GPU, "
+        "or else for each core (default: one for each GPU, or else one)"
+    )
+    where.add_argument("--workers", type=_number_or_text, metavar="N", help=workers)
+    ray = "train run groups on a Ray cluster: auto, which is the one here, or HOST:PORT"
+    where.add_argument("--ray", metavar="ADDRESS", help=f"{ray} (default: none)")
+    share = "of a GPU for each run group, on a Ray cluster (default: 1 where it has GPUs)"
+    where.add_argument("--gpus-per-group", type=float, metavar="G", help=share)
     plan = "print how each run group would be computed, and train nothing (default: off)"
     where.add_argument("--plan", action="store_true", help=plan)
+
+
+def _number_or_text(text: str) -> int | str:
+    return int(text) if text.lstrip("-").isdecimal() else text
 
 
 def _add_readers(commands: _Commands) -> None:

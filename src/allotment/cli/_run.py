@@ -1,6 +1,5 @@
 """The commands that train."""
 
-import os
 import re
 import shlex
 import sys
@@ -11,7 +10,6 @@ from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-import torch
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
@@ -19,10 +17,13 @@ from rich.table import Table as RichTable
 from ..experiments import (
     Experiment,
     ExperimentFile,
+    GroupsFailed,
     Stop,
     Stopped,
     Sweep,
     check_free,
+    choose_launcher,
+    chosen_device,
     is_file_reference,
     overridden,
     read_experiment,
@@ -66,13 +67,25 @@ def run(options: Namespace) -> int:
     """Trains the runs of an experiment and says what came of them, or how it would train them."""
     stop = Stop(options.minutes)
     sweep = make_sweep(options)
+    launcher = choose_launcher(
+        sweep.options.get("device", "auto"),
+        workers=options.workers,
+        ray=options.ray,
+        gpus_per_group=options.gpus_per_group,
+    )
     console = Console()
     with sweep.file.errors() if sweep.file else nullcontext():
         if options.plan:
             return _print_plans(console, sweep)
         try:
-            with asked_by_signals(stop.ask), Display(console) as display:
-                folders = run_sweep(sweep, display, say=display.say, stop=stop)
+            several = launcher.is_concurrent
+            with asked_by_signals(stop.ask), Display(console, several=several) as display:
+                folders = run_sweep(sweep, display, say=display.say, stop=stop, launcher=launcher)
+        except GroupsFailed as failed:
+            name = sweep.file.reference if sweep.file else sweep.experiment.name
+            print(f"allotment: {failed}", file=sys.stderr)
+            print(f"allotment: To try again: {_resuming(name, sweep.out)}", file=sys.stderr)
+            return 1
         except Stopped as stopped:
             return _say_stopped(console, sweep, str(stopped))
     print_results(console, sweep.experiment, folders)
@@ -122,7 +135,7 @@ def make_sweep(options: Namespace) -> Sweep:
         n_runs=chosen.get("runs"),
         first_seed=chosen.get("first_seed", 0),
         group_size=chosen.get("group_size"),
-        device=_device(chosen.get("device", "auto")),
+        device=chosen_device(chosen.get("device", "auto")),
         data_folder=Path(data_folder) if data_folder else None,
         command=chosen["command"],
         checkpoint_every=chosen.get("checkpoint_every"),
@@ -215,14 +228,6 @@ def _in_full(sweep: Sweep, chosen: dict[str, Any]) -> dict[str, Any]:
     if sweep.file is not None:
         fixed["source"] = sweep.file.described()
     return fixed | {name: chosen[name] for name in FREE if name in chosen and name not in fixed}
-
-
-def _device(name: str) -> str:
-    # Read when the device is first used: how many streams of a program really run side by side.
-    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-    if name == "auto":
-        return "cuda" if torch.cuda.is_available() else "cpu"
-    return name
 
 
 def print_results(console: Console, experiment: Experiment, folders: list[Path]) -> None:

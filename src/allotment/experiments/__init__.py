@@ -39,11 +39,15 @@ from ._methods import Method as Method
 from ._methods import using as using
 from ._overrides import check_free as check_free
 from ._overrides import overridden as overridden
+from ._running import GroupsFailed as GroupsFailed
 from ._running import run_sweep as run_sweep
+from ._running import sweep as sweep
 from ._search import RateSearch as RateSearch
 from ._stop import Stop as Stop
 from ._stop import Stopped as Stopped
 from ._sweep import RunGroup as RunGroup
 from ._sweep import Sweep as Sweep
+from ._sweep import chosen_device as chosen_device
 from ._sweep import device_name as device_name
 from ._sweep import run_groups as run_groups
+from .launchers import choose_launcher as choose_launcher

@@ -84,7 +84,7 @@ def read_experiment(reference: str | Path) -> ExperimentFile:
             f"An experiment should be in a file that can be read. Found `{path}`: {error.strerror}."
         ) from error
     origin = _origin(path)
-    names = _run(path, origin, content)
+    names = run_file(path, origin, content)
     return ExperimentFile(
         path=path,
         variable=variable,
@@ -107,8 +107,8 @@ def _origin(path: Path) -> Path:
     return original if original.parent.is_dir() else path.resolve()
 
 
-def _run(path: Path, origin: Path, content: bytes) -> dict[str, Any]:
-    """Returns the names that a file defines."""
+def run_file(path: Path, origin: Path, content: bytes) -> dict[str, Any]:
+    """Runs a file's content as if it stood at ``origin``; returns the names that it defines."""
     module = ModuleType(f"_experiment_{hashlib.sha256(content).hexdigest()[:16]}")
     module.__file__ = str(origin)
     sys.modules[module.__name__] = module  # dataclasses look themselves up there

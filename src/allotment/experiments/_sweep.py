@@ -1,5 +1,6 @@
 """From a declaration to runs."""
 
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -95,6 +96,19 @@ class RunGroup:
         labels = " + ".join(dict.fromkeys(method.label for method in self.methods))
         return f"{self.condition}  {labels}".strip()
 
+    @property
+    def name(self) -> str:
+        """Its label and its seeds, which tell it from others that train at the same time."""
+        seeds = sorted({run.seed for run in self.runs})
+        which = f"seed {seeds[0]}" if len(seeds) == 1 else f"seeds {seeds[0]} to {seeds[-1]}"
+        return f"{self.label}, {which}"
+
+    @property
+    def members(self) -> tuple[tuple[str, int], ...]:
+        """The method's name and the seed of each run, from which it can be made anew."""
+        pairs = zip(self.methods, self.runs, strict=True)
+        return tuple((method.name, run.seed) for method, run in pairs)
+
     def takes(self, run: Run, *, mixes_rates: bool = False) -> bool:
         """Tells whether a run can join: only numbers, and fixed allocations, may differ.
 
@@ -115,10 +129,11 @@ def run_groups(sweep: Sweep) -> Iterator[RunGroup]:
     Fixed allocations come first. ``sweep.group_size`` divides groups further.
     """
     methods = sorted(sweep.methods, key=lambda method: method.is_learnt)
+    pairs = [(method, seed) for method in methods for seed in sweep.seeds]
     for condition in sweep.experiment.data.conditions:
         whole: list[RunGroup] = []
         costs: dict[str, int] = {}  # by method: the runs of one differ in numbers alone
-        for method, run in _runs(sweep, condition, methods):
+        for method, run in _runs(sweep, condition, pairs):
             mixes = sweep.is_search
             group = next((each for each in whole if each.takes(run, mixes_rates=mixes)), None)
             if group is None:
@@ -140,6 +155,15 @@ def run_groups(sweep: Sweep) -> Iterator[RunGroup]:
                 )
 
 
+def chosen_device(name: str) -> str:
+    """Returns the device that is meant; "auto" is a GPU where there is one."""
+    # Read when the device is first used: how many streams of a program really run side by side.
+    os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
+    if name == "auto":
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    return name
+
+
 def device_name(device: str) -> str:
     """Returns what a device is called, for the record."""
     if device.startswith("cuda"):
@@ -147,22 +171,30 @@ def device_name(device: str) -> str:
     return f"CPU, {torch.get_num_threads()} threads"
 
 
-def _runs(sweep: Sweep, condition: str, methods: Sequence[Method]) -> Iterator[tuple[Method, Run]]:
-    """Yields the runs of all methods under one condition; methods share their tasks."""
+def remade_runs(sweep: Sweep, condition: str, members: Sequence[tuple[str, int]]) -> list[Run]:
+    """Returns the runs of one run group, made as `run_groups` makes them, and no others."""
+    named = {method.name: method for method in sweep.methods}
+    pairs = [(named[name], seed) for name, seed in members]
+    return [run for _, run in _runs(sweep, condition, pairs)]
+
+
+def _runs(
+    sweep: Sweep, condition: str, pairs: Sequence[tuple[Method, int]]
+) -> Iterator[tuple[Method, Run]]:
+    """Yields runs under one condition, given by method and seed; methods share their tasks."""
     experiment, by_seed = sweep.experiment, sweep.experiment.data.by_seed
+    seeds = dict.fromkeys(seed for _, seed in pairs) if by_seed else [sweep.first_seed]
     made = {
         seed: experiment.make_tasks(TaskChoice(condition, seed, sweep.data_folder))
-        for seed in (sweep.seeds if by_seed else sweep.seeds[:1])
+        for seed in seeds
     }
     if sweep.is_search:
         check_can_choose([task for tasks in made.values() for task in tasks])
-    for method in methods:
-        settings = method.settings(experiment.training)
-        for seed in sweep.seeds:
-            tasks = made[seed if by_seed else sweep.first_seed]
-            outputs = {task.name: task.n_outputs for task in tasks}
-            network = experiment.build_network(method, outputs, seed)
-            yield method, Run(network, tasks, seed, settings)
+    for method, seed in pairs:
+        tasks = made[seed if by_seed else sweep.first_seed]
+        outputs = {task.name: task.n_outputs for task in tasks}
+        network = experiment.build_network(method, outputs, seed)
+        yield method, Run(network, tasks, seed, method.settings(experiment.training))
 
 
 def _is_learnt(run: Run) -> bool:

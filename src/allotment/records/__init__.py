@@ -45,6 +45,7 @@ from ._declaration import find_copy as find_copy
 from ._declaration import read_declarations as read_declarations
 from ._declaration import write_copy as write_copy
 from ._declaration import write_declaration as write_declaration
+from ._environment import Environment as Environment
 from ._environment import describe_environment as describe_environment
 from ._files import RecordError as RecordError
 from ._files import file_name as file_name

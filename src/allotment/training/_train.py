@@ -23,6 +23,14 @@ from ._tracker import N_ENTRIES, BestCheckpoint, Tracker
 from ._validation import check_device, check_runs
 
 
+def _no_network(run: int) -> nn.Module:  # with a name, so that a progress can be pickled
+    return nn.Module()
+
+
+def _go_on() -> None:
+    pass
+
+
 @dataclass(frozen=True)
 class Progress:
     """What ``R`` runs that train together have done.
@@ -45,8 +53,8 @@ class Progress:
     entries: list[LogEntry] | None = None
     outcomes: list[Outcome] | None = None
     state: Callable[[], TrainingState] | None = field(default=None, repr=False)
-    network: Callable[[int], nn.Module] = field(default=lambda run: nn.Module(), repr=False)
-    stop: Callable[[], None] = field(default=lambda: None, repr=False)
+    network: Callable[[int], nn.Module] = field(default=_no_network, repr=False)
+    stop: Callable[[], None] = field(default=_go_on, repr=False)
 
 
 def train(

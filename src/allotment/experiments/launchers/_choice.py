@@ -1,0 +1,52 @@
+"""Which launcher options mean."""
+
+from ._launcher import InTurn, Launcher
+from ._processes import Processes, visible_gpus
+from ._ray import RayCluster
+
+
+def choose_launcher(
+    device: str,
+    *,
+    workers: int | str | None = None,
+    ray: str | None = None,
+    gpus_per_group: float | None = None,
+) -> Launcher:
+    """Returns the launcher for these options; ``device`` may be "auto".
+
+    Without any, several GPUs get a process each. A CPU has one process then: more would share its
+    cores, and the times on record would no longer compare.
+
+    >>> choose_launcher("cpu")
+    InTurn()
+    >>> choose_launcher("cpu", workers=4)
+    Processes(n=4)
+    >>> choose_launcher("cpu", workers="auto")
+    Processes(n=None)
+    >>> choose_launcher("cuda", ray="auto", gpus_per_group=0.5)
+    RayCluster(address='auto', gpus_per_group=0.5)
+    """
+    if ray is not None and workers is not None:
+        raise ValueError(
+            "`workers` should be left out where a Ray cluster trains, which has its own. Found "
+            f"`workers = {workers}` and `ray = {ray!r}`."
+        )
+    if ray is not None:
+        # Nodes may have GPUs where this machine has none, so that only a wish for a CPU counts.
+        is_on_cpus = device == "cpu" and gpus_per_group is None
+        return RayCluster(ray, 0.0 if is_on_cpus else gpus_per_group)
+    if gpus_per_group is not None:
+        raise ValueError(
+            "`gpus-per-group` should come with `ray`. Found `gpus-per-group = "
+            f"{gpus_per_group:g}` without it."
+        )
+    if workers is None:
+        several = device in ("auto", "cuda") and len(visible_gpus()) > 1
+        return Processes() if several else InTurn()
+    if isinstance(workers, str):
+        if workers != "auto":
+            raise ValueError(
+                f"`workers` should be a number or 'auto'. Found `workers = {workers!r}`."
+            )
+        return Processes()
+    return InTurn() if workers == 1 else Processes(workers)
