@@ -22,6 +22,7 @@ from .._schema import Outcome as Outcome
 from .._schema import TrainingState as TrainingState
 from ._cost import step_operations as step_operations
 from ._evaluation import has_classes as has_classes
+from ._evaluation import measured as measured
 from ._evaluation import n_known as n_known
 from ._fit import fit as fit
 from ._inference import evaluate as evaluate
