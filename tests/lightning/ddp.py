@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.distributed.tensor import DTensor
 
 from allotment.lightning import MultiTaskData, MultiTaskModule
-from allotment.lightning._sharding import whole_weights
+from allotment.lightning._strategies import whole_weights
 from tests.lightning.cases import CASES
 from tests.lightning.toy import trainer
 

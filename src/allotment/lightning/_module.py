@@ -6,7 +6,6 @@ from typing import Any
 
 import torch
 from lightning import LightningModule
-from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
 from torch.func import vmap
 
@@ -26,12 +25,12 @@ from ..modules import Pass, as_network
 from ..settings import TrainingSettings
 from ..tasks import Task
 from ..training import check_runs
-from ._batch import EvaluationBatch, StepBatch, TaskBatch
+from ._batch import EvaluationBatch, StepBatch, TaskBatch, check_is
 from ._draws import Draws
 from ._losses import KeptLosses
 from ._refused import check_settings
 from ._scores import Scores, named_values
-from ._sharding import shard
+from ._strategies import reaching, shard
 
 
 class MultiTaskModule(LightningModule):
@@ -96,6 +95,7 @@ class MultiTaskModule(LightningModule):
         self._allocations = list(allocations)
         self._observed: list[tuple[TaskBatch, Tensor]] = []  # the losses of the step under way
         self._kept = KeptLosses(len(self.tasks))
+        self._n_done = 0  # batches
 
     def configure_model(self) -> None:
         """Divides parameters among processes where the strategy asks for it."""
@@ -108,10 +108,15 @@ class MultiTaskModule(LightningModule):
         run = Run(self.network, self.tasks, self.seed, self.settings)
         self._weighing = GradientPass([run], self.trainer.strategy.root_device, [])
 
+    def on_train_start(self) -> None:
+        """Ends a training at once whose checkpoint was its last: it would wait for a batch."""
+        self.trainer.should_stop |= self._n_done >= self.n_steps
+
     def training_step(self, batch: StepBatch, batch_idx: int) -> dict[str, Tensor]:
         """Returns what a step goes down: the mean over its tasks of loss and charges."""
-        _check_is(batch, StepBatch)
+        check_is(batch, StepBatch)
         first = batch.step * self._per_step
+        self._n_done = batch.step + 1
         found = []
         with torch_stream(self.seed, f"modules/{self.global_rank}", batch.step):
             shared = batch.shared
@@ -122,10 +127,7 @@ class MultiTaskModule(LightningModule):
                 found.append(self._loss_and_charge(part, x, number, first))
         losses, charges = (torch.stack(own) for own in zip(*found, strict=True))
         total = (losses * self._factors(batch, losses.detach()) + charges).mean()
-        if isinstance(self.trainer.strategy, DDPStrategy):
-            learnt = [p for p in self.network.parameters() if p.requires_grad]
-            total = _Reaching.apply(total, *learnt)  # type: ignore[no-untyped-call]
-        return {"loss": total, "losses": losses.detach()}
+        return {"loss": reaching(total, self), "losses": losses.detach()}
 
     def _augmented(self, x: Any, number: int, part: TaskBatch) -> Any:
         """Returns the images of a part, changed by the draws that `fit` has for them."""
@@ -196,24 +198,26 @@ class MultiTaskModule(LightningModule):
     def on_train_batch_end(self, outputs: Any, batch: StepBatch, batch_idx: int) -> None:
         """Logs losses where the logger has an entry, and ends the training after its last step."""
         self._kept.add(batch, outputs["losses"])
-        is_last = batch.step + 1 >= self.n_steps
-        every = self.trainer.log_every_n_steps
+        is_last = self._n_done >= self.n_steps
+        every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
         if is_last or (every and self.trainer.global_step % every == 0):
-            sums, counts = self._kept.take(self.trainer).sum(axis=1)
-            for task, total, n in zip(self.tasks, sums, counts, strict=True):
-                if n:
-                    self.log(f"train_loss/{task.name}", total / n, batch_size=1)
+            found = self._kept.take(self.trainer)
+            totals = zip(self.tasks, found.sums.sum(axis=0), found.counts.sum(axis=0), strict=True)
+            means = {f"train_loss/{task.name}": total / n for task, total, n in totals if n}
+            self.log_dict(means, batch_size=1)
         if is_last:
             self.trainer.should_stop = True
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Keeps what a loss balancing remembers."""
+        """Keeps how far it is, and what a loss balancing remembers."""
+        checkpoint["n_done"] = self._n_done
         if self.settings.loss_balancing is not None:
             state = self.settings.loss_balancing.state()
             checkpoint["loss_balancing"] = {name: own.cpu() for name, own in state.items()}
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        """Tells a loss balancing what it remembered."""
+        """Goes to where it was, and tells a loss balancing what it remembered."""
+        self._n_done = checkpoint["n_done"]
         if self.settings.loss_balancing is not None:
             for name, own in self.settings.loss_balancing.state().items():
                 own.copy_(checkpoint["loss_balancing"][name])
@@ -260,42 +264,18 @@ class MultiTaskModule(LightningModule):
     def test_step(self, batch: EvaluationBatch, batch_idx: int) -> None:
         self._add(batch, "test", batch_idx)
 
-    def on_validation_epoch_end(self) -> None:
-        self._log_scores()
-
-    def on_test_epoch_end(self) -> None:
-        self._log_scores()
-
     def _add(self, batch: EvaluationBatch, split: str, number: int) -> None:
-        _check_is(batch, EvaluationBatch)
+        check_is(batch, EvaluationBatch)
         with torch_stream(self.seed, f"evaluation/{split}/{self.global_rank}", number):
             outputs = self.network(batch.inputs, batch.task)
         loss = self._losses(outputs, [batch.targets], batch.task, 0)
         self._scores.add(batch.task, outputs, batch.targets, loss)
 
-    def _log_scores(self) -> None:
+    def on_validation_epoch_end(self) -> None:
+        """Logs what was found, in all processes together."""
         found = self._scores.evaluation(self.trainer)
         if found is not None:
             self.evaluations[found.split] = found
             self.log_dict(named_values(found, self.tasks), sync_dist=True)
 
-
-class _Reaching(torch.autograd.Function):
-    """A loss that reaches all parameters: those that it does not depend on get no gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, loss: Tensor, *parameters: Tensor) -> Tensor:
-        ctx.n = len(parameters)
-        return loss.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return gradients[0], *[None] * ctx.n
-
-
-def _check_is(batch: object, kind: type) -> None:
-    if not isinstance(batch, kind):
-        raise TypeError(
-            "The batches of a MultiTaskModule should come from a MultiTaskData. "
-            f"Found a {type(batch).__name__}."
-        )
+    on_test_epoch_end = on_validation_epoch_end

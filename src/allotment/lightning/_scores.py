@@ -89,7 +89,7 @@ def named_values(found: Evaluation, tasks: Sequence[Task]) -> dict[str, float]:
             own["accuracy"] = found.accuracies[index]
         for what, value in ({"loss": found.losses[index]} | own).items():
             by_kind.setdefault(what, {})[task.name] = float(value)
-    named = {}
+    named: dict[str, float] = {}
     for what, values in by_kind.items():
         named |= {f"{found.split}_{what}/{name}": value for name, value in values.items()}
         named[f"{found.split}_{what}"] = sum(values.values()) / len(values)

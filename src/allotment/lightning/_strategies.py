@@ -1,11 +1,12 @@
-"""Parameters that are divided among processes (FSDP), and whole for a while."""
+"""What strategies need: a loss that reaches all parameters (DDP), and these divided (FSDP)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+import torch
 from lightning import LightningModule, Trainer
-from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
+from lightning.pytorch.strategies import DDPStrategy, FSDPStrategy, ModelParallelStrategy
 from torch import Tensor
 from torch.distributed.fsdp import (
     FSDPModule,
@@ -16,6 +17,31 @@ from torch.distributed.fsdp import (
 from torch.distributed.tensor import DTensor
 
 _STEPS = ("training_step", "validation_step", "test_step")
+
+
+def reaching(loss: Tensor, module: LightningModule) -> Tensor:
+    """Returns a loss whose backward pass comes to every parameter, as DDP wants.
+
+    Those that it does not depend on, such as other tasks' heads, get no gradient.
+    """
+    if not isinstance(module.trainer.strategy, DDPStrategy):
+        return loss
+    learnt = [parameter for parameter in module.parameters() if parameter.requires_grad]
+    reached: Tensor = _Reaching.apply(loss, *learnt)  # type: ignore[no-untyped-call]
+    return reached
+
+
+class _Reaching(torch.autograd.Function):
+    """The same loss, with further inputs that get no gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, loss: Tensor, *parameters: Tensor) -> Tensor:
+        ctx.n = len(parameters)
+        return loss.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> Any:
+        return gradients[0], *[None] * ctx.n
 
 
 def shard(module: LightningModule) -> None:
