@@ -35,8 +35,10 @@ def start(folder: Path, n_restarts: int) -> "subprocess.Popen[bytes]":
         str(ROOT / "tests/lightning/killed.py"),
         str(folder),
     ]
+    # Else the store of torchrun keeps addresses of processes that are dead, and gloo waits for them.
+    variables = environment() | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     with (folder / "errors").open("wb") as errors:
-        return subprocess.Popen(command, env=environment(), stdout=errors, stderr=errors)
+        return subprocess.Popen(command, env=variables, stdout=errors, stderr=errors)
 
 
 def kill(job: "subprocess.Popen[bytes]", told: Path, step: int, delay: float) -> None:

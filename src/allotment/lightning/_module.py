@@ -111,6 +111,11 @@ class MultiTaskModule(LightningModule):
     def on_train_start(self) -> None:
         """Ends a training at once whose checkpoint was its last: it would wait for a batch."""
         self.trainer.should_stop |= self._n_done >= self.n_steps
+        self.on_train_epoch_start()  # which one that goes on amid an epoch leaves out
+
+    def on_train_epoch_start(self) -> None:
+        """Looks up what is learnt: callbacks may freeze parts for some epochs."""
+        self._learnt = [p for p in self.parameters() if p.requires_grad]
 
     def training_step(self, batch: StepBatch, batch_idx: int) -> dict[str, Tensor]:
         """Returns what a step goes down: the mean over its tasks of loss and charges."""
@@ -127,7 +132,7 @@ class MultiTaskModule(LightningModule):
                 found.append(self._loss_and_charge(part, x, number, first))
         losses, charges = (torch.stack(own) for own in zip(*found, strict=True))
         total = (losses * self._factors(batch, losses.detach()) + charges).mean()
-        return {"loss": reaching(total, self), "losses": losses.detach()}
+        return {"loss": reaching(total, self, self._learnt), "losses": losses.detach()}
 
     def _augmented(self, x: Any, number: int, part: TaskBatch) -> Any:
         """Returns the images of a part, changed by the draws that `fit` has for them."""
@@ -174,7 +179,7 @@ class MultiTaskModule(LightningModule):
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Gives a gradient of zero to what the step had no use for, as `fit` does."""
-        for parameter in self.network.parameters():
+        for parameter in (p for group in optimizer.param_groups for p in group["params"]):
             if parameter.requires_grad and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
 

@@ -1,13 +1,13 @@
 """What strategies need: a loss that reaches all parameters (DDP), and these divided (FSDP)."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import torch
 from lightning import LightningModule, Trainer
-from lightning.pytorch.strategies import DDPStrategy, FSDPStrategy, ModelParallelStrategy
-from torch import Tensor
+from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
+from torch import Tensor, nn
 from torch.distributed.fsdp import (
     FSDPModule,
     FullyShardedDataParallel,
@@ -15,18 +15,20 @@ from torch.distributed.fsdp import (
     register_fsdp_forward_method,
 )
 from torch.distributed.tensor import DTensor
+from torch.nn.parallel import DistributedDataParallel
 
 _STEPS = ("training_step", "validation_step", "test_step")
 
 
-def reaching(loss: Tensor, module: LightningModule) -> Tensor:
+def reaching(loss: Tensor, module: LightningModule, learnt: Sequence[nn.Parameter]) -> Tensor:
     """Returns a loss whose backward pass comes to every parameter, as DDP wants.
 
-    Those that it does not depend on, such as other tasks' heads, get no gradient.
+    Those that it does not depend on, such as other tasks' heads, get no gradient. With
+    ``find_unused_parameters=True`` DDP looks for them by itself.
     """
-    if not isinstance(module.trainer.strategy, DDPStrategy):
+    parallel = module.trainer.strategy.model
+    if not isinstance(parallel, DistributedDataParallel) or parallel.find_unused_parameters:
         return loss
-    learnt = [parameter for parameter in module.parameters() if parameter.requires_grad]
     reached: Tensor = _Reaching.apply(loss, *learnt)  # type: ignore[no-untyped-call]
     return reached
 
