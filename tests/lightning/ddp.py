@@ -12,14 +12,25 @@ from typing import Any
 import torch
 from lightning.pytorch.strategies import ModelParallelStrategy
 from torch import Tensor
+from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
-from allotment.lightning import MultiTaskData, MultiTaskModule
-from allotment.lightning._strategies import whole_weights
+from allotment.lightning import AllocationLogger, MultiTaskData, MultiTaskModule, RunFolder
+from allotment.lightning._strategies import whole, whole_weights
 from tests.lightning.cases import CASES
 from tests.lightning.toy import trainer
 
 N_PROCESSES = 2
+
+
+class InParts(MultiTaskModule):
+    """Divides its heads by themselves, each a unit that is whole in its own pass alone."""
+
+    def configure_model(self) -> None:
+        assert self.device_mesh is not None
+        for head in self.network.heads:
+            fully_shard(head, mesh=self.device_mesh["data_parallel"])
+        super().configure_model()
 
 
 def strategy(name: str) -> Any:
@@ -47,13 +58,17 @@ def keep_gates(module: MultiTaskModule) -> list[Tensor]:
 def train(folder: Path, case: str, how: str) -> tuple[dict[str, Any], int]:
     """Returns what a process found, and its rank."""
     made = CASES[case]()
-    module = MultiTaskModule(*made, seed=5)
+    module = (InParts if how == "parts" else MultiTaskModule)(*made, seed=5)
     gates = keep_gates(module)
-    run = trainer(folder, devices=N_PROCESSES, strategy=strategy(how))
+    callbacks = [AllocationLogger(10), RunFolder(folder / how / case, method="ours")]
+    run = trainer(folder, devices=N_PROCESSES, strategy=strategy(how), callbacks=callbacks)
     run.fit(module, MultiTaskData(made.tasks, made.settings, seed=5))
+    with whole(run, module):
+        matrix = module.network.matrix().detach().clone()
     found = {
         "weights": whole_weights(run, module),
         "metrics": {name: float(value) for name, value in run.callback_metrics.items()},
+        "matrix": matrix,
         "gates": torch.stack(gates),
         "steps": run.global_step,
         "is_divided": any(isinstance(value, DTensor) for value in module.parameters()),

@@ -35,7 +35,7 @@ def start(folder: Path, n_restarts: int) -> "subprocess.Popen[bytes]":
         str(ROOT / "tests/lightning/killed.py"),
         str(folder),
     ]
-    # Else the store of torchrun keeps addresses of processes that are dead, and gloo waits for them.
+    # Else torchrun's store keeps the addresses of dead processes, and gloo waits for these.
     variables = environment() | {"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"}
     with (folder / "errors").open("wb") as errors:
         return subprocess.Popen(command, env=variables, stdout=errors, stderr=errors)

@@ -11,12 +11,16 @@ from pytest import mark
 from torch.testing import assert_close
 
 from allotment.lightning import MultiTaskData, MultiTaskModule
+from allotment.records import read_run
 
 from .cases import CASES, N_STEPS
 from .toy import trainer
 
 ROOT = Path(__file__).parents[2]
-SHARDED = ("own, alternating", "modularized, joint", "streamed, joint")  # FSDP too
+DIVIDED = (  # FSDP
+    *("own, alternating/fsdp", "own, alternating/parts"),
+    *("modularized, joint/fsdp", "streamed, joint/fsdp"),
+)
 
 pytestmark = mark.filterwarnings("ignore::FutureWarning")
 
@@ -54,11 +58,13 @@ def assert_as_one(case: str, found: dict[str, Any], folder: Path) -> None:
 
 @mark.usefixtures("double")  # so that rounding is told from all else
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
-    labels = [f"{case}/ddp" for case in CASES] + [f"{case}/fsdp" for case in SHARDED]
+    labels = [*(f"{case}/ddp" for case in CASES), *DIVIDED]
     first, second = in_two_processes(labels, tmp_path)
     for label in labels:
         case, _, strategy = label.partition("/")
-        assert first[label]["is_divided"] == (strategy == "fsdp")
+        assert first[label]["is_divided"] == (label in DIVIDED)
+        record = read_run(tmp_path / strategy / case / "ours" / "seed-005")
+        assert_close(torch.tensor(record.outcome.matrix), first[label]["matrix"].double())
         assert torch.equal(first[label]["gates"], second[label]["gates"]), label
         for name, value in first[label]["weights"].items():
             assert torch.equal(second[label]["weights"][name], value), (label, name)

@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from lightning import LightningModule
 from torch import Tensor, nn
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.func import vmap
 
 from .._engine import (
@@ -252,7 +253,10 @@ class MultiTaskModule(LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         """Clips by the norm of the settings, or as the Trainer was told."""
-        norm = self.settings.optimization.clip_norm
+        norm, parallel = self.settings.optimization.clip_norm, self.trainer.strategy.model
+        if norm is not None and isinstance(parallel, FullyShardedDataParallel):
+            parallel.clip_grad_norm_(norm)  # Lightning leaves it to the module that is divided
+            return
         if norm is not None:
             gradient_clip_val, gradient_clip_algorithm = norm, "norm"
         self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
