@@ -15,8 +15,10 @@ PAGE = REPOSITORY / "CONTRIBUTING.md"
 
 RINGS: dict[str, tuple[str, ...]] = {
     "core": ("_ops", "allocation", "modules"),
-    "training": ("tasks", "settings", "_engine", "training", "lightning", "sklearn"),
-    "evidence": ("records", "analysis", "report", "data", "experiments", "paper", "cli"),
+    "training": ("tasks", "settings", "_engine", "training", "sklearn"),
+    "evidence": (
+        *("records", "lightning", "analysis", "report", "data", "experiments", "paper", "cli"),
+    ),
 }
 
 

@@ -35,5 +35,9 @@ def torch_stream(seed: int, use: str, block: int = 0) -> Iterator[None]:
     """Lets torch's own generators stand at the start of a stream, and puts them back after."""
     on_gpu = torch.cuda.is_available() and torch.cuda.is_initialized()
     with torch.random.fork_rng(devices=[torch.cuda.current_device()] if on_gpu else []):
-        torch.manual_seed(stream_seed(seed, use, block))
+        start = stream_seed(seed, use, block)
+        # `torch.manual_seed` notes the whole stack for each device that is not there.
+        torch.default_generator.manual_seed(start)
+        if on_gpu:
+            torch.cuda.manual_seed(start)
         yield

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -10,55 +10,50 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import allotment as al
 from allotment.allocation import ScoreFunctionMatrix
+from allotment.settings import UncertaintyWeighting
 
 from .toy import SETTINGS, network, tasks
 
-Case = tuple[nn.Module, list[al.Task], al.TrainingSettings]
+N_STEPS = 50
 
 
-def alternating() -> Case:
-    """Returns a network of own layers; a step uses one of its three heads."""
-    return network(), tasks(), replace(SETTINGS, evaluate_every=10)
+class Case(NamedTuple):
+    """What is trained."""
+
+    network: nn.Module
+    tasks: list[al.Task]
+    settings: al.TrainingSettings
 
 
-def joint() -> Case:
-    return network(), tasks(), replace(SETTINGS, schedule="joint")
+def own(schedule: str) -> Case:
+    """Returns a network of own layers; in turn, tasks are drawn unequally."""
+    made = tasks()
+    if schedule == "alternating":
+        made = [replace(task, sampling=n + 1) for n, task in enumerate(made)]
+    return Case(with_rest(network()), made, lasting(SETTINGS, schedule))
 
 
-def some_known() -> Case:
-    """Returns tasks that share examples, of which each knows the label of some."""
-    own = []
-    for index, task in enumerate(tasks()):
-        rows = torch.arange(40)[torch.arange(40) % 3 != index]
-        own.append(al.Task(task.name, replace(task.train, rows=rows)))
-    return network(), own, replace(SETTINGS, schedule="multi_label")
+def with_rest(made: nn.Module) -> nn.Module:
+    """Returns a network with a part that no task has a use for."""
+    made.add_module("left_over", nn.Linear(2, 2))
+    return made
 
 
-def observing() -> Case:
-    """Returns gates that learn from the losses they are told, and dropout before the heads."""
-    made = network()
-    made.dropout = 0.2
-    made.modular_layers[0].allocation = ScoreFunctionMatrix(3, 3, p_init=0.8)
-    made.number_layers()
-    return made, tasks(), SETTINGS
-
-
-def modularized() -> Case:
-    """Returns a model of others, with a part that no task has a use for."""
+def modularized(schedule: str) -> Case:
+    """Returns a model of others."""
     torch.manual_seed(3)
     block = nn.TransformerEncoderLayer(6, 2, dim_feedforward=8, dropout=0.0, batch_first=True)
     encoder = nn.TransformerEncoder(block, 2)
     body = nn.Sequential(nn.Linear(6, 12), nn.Unflatten(1, (2, 6)), encoder, nn.Flatten())
     widths = {"a": 1, "b": 3, "c": 1}
     heads = {name: nn.Linear(12, width) for name, width in widths.items()}
-    made = al.modularize(body, {"2.layers.1.linear1": 2}, heads=heads)
-    made.add_module("left_over", nn.Linear(2, 2))
+    made = with_rest(al.modularize(body, {"2.layers.1.linear1": 2}, heads=heads))
     # A bias of keys has no gradient but rounding, which Adam would make a step of.
     optimization = al.Optimization(learning_rate=0.1, optimizer=torch.optim.SGD)
-    return made, tasks(), replace(SETTINGS, optimization=optimization)
+    return Case(made, tasks(), lasting(replace(SETTINGS, optimization=optimization), schedule))
 
 
-def streamed() -> Case:
+def streamed(schedule: str) -> Case:
     """Returns tasks with loaders, whose last batches are odd, or smaller than there are parts."""
 
     def loader(task: al.Task, size: int) -> Any:
@@ -66,11 +61,49 @@ def streamed() -> Case:
         return DataLoader(TensorDataset(x, y), batch_size=size, shuffle=True)
 
     sizes = {"a": 8, "b": 13, "c": 9}
-    own = [al.Task(t.name, loader(t, sizes[t.name]), n_outputs=t.n_outputs) for t in tasks()]
-    return network(), own, SETTINGS
+    made = [al.Task(t.name, loader(t, sizes[t.name]), n_outputs=t.n_outputs) for t in tasks()]
+    return Case(with_rest(network()), made, lasting(SETTINGS, schedule))
+
+
+def some_known() -> Case:
+    """Returns tasks that share examples, of which each knows the label of some; weighed anew."""
+    made = []
+    for index, task in enumerate(tasks()):
+        rows = torch.arange(40)[torch.arange(40) % 3 != index]
+        made.append(al.Task(task.name, replace(task.train, rows=rows)))
+    settings = replace(SETTINGS, rounds=8, loss_balancing=UncertaintyWeighting(0.1))
+    return Case(network(), made, replace(settings, schedule="multi_label"))
+
+
+def observing() -> Case:
+    """Returns gates that learn from the losses they are told, dropout, metrics and validation."""
+    made = network()
+    made.dropout = 0.2
+    made.modular_layers[0].allocation = ScoreFunctionMatrix(3, 3, p_init=0.8)
+    made.number_layers()
+    measured = [replace(task, metrics={"worst": worst}) for task in tasks()]
+    return Case(made, measured, replace(SETTINGS, rounds=10, evaluate_every=10))
+
+
+def worst(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+    """Returns the largest error; a mean over processes would be another number."""
+    answers = outputs.argmax(dim=1) if outputs.shape[1] > 1 else outputs.squeeze(1)
+    return (answers - targets).abs().max()
+
+
+def lasting(settings: al.TrainingSettings, schedule: str) -> al.TrainingSettings:
+    """Returns settings with fifty steps, or a few more."""
+    rounds = N_STEPS if schedule == "joint" else -(-N_STEPS // 3)
+    return replace(settings, rounds=rounds, schedule=schedule)
 
 
 CASES: dict[str, Callable[[], Case]] = {
-    case.__name__: case
-    for case in (alternating, joint, some_known, observing, modularized, streamed)
+    "own, alternating": lambda: own("alternating"),
+    "own, joint": lambda: own("joint"),
+    "modularized, alternating": lambda: modularized("alternating"),
+    "modularized, joint": lambda: modularized("joint"),
+    "streamed, alternating": lambda: streamed("alternating"),
+    "streamed, joint": lambda: streamed("joint"),
+    "some known": some_known,
+    "observing": observing,
 }

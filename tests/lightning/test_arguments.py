@@ -12,10 +12,18 @@ from pytest import MonkeyPatch, mark, raises
 
 from allotment.lightning import AllocationLogger, MultiTaskData, MultiTaskModule
 from allotment.lightning._batch import Process, part_of
+from allotment.settings import LossBalancing, UncertaintyWeighting
 
+from .cases import CASES
 from .toy import SETTINGS, network, tasks, trainer
 
 pytestmark = mark.filterwarnings("ignore::FutureWarning")
+
+
+class ByGradients(LossBalancing):
+    """Needs the gradients of all tasks."""
+
+    needs_gradients = True
 
 
 def refused(name: str) -> AbstractContextManager[Any]:
@@ -31,7 +39,9 @@ def refused(name: str) -> AbstractContextManager[Any]:
         ({"accumulate": 2}, refused("accumulate")),
         ({"compile": True}, refused("compile")),
         ({"allocation_held_out": 0.5}, refused("allocation_held_out")),
-        ({"shift": 1.0}, refused("augmentation")),
+        ({"shift": 1.0}, does_not_raise()),
+        ({"schedule": "joint", "loss_balancing": ByGradients()}, refused("loss_balancing")),
+        ({"loss_balancing": UncertaintyWeighting()}, does_not_raise()),
         ({"evaluate_every": 10, "patience": 2}, refused("patience")),
         ({"evaluate_every": 10}, does_not_raise()),
     ],
@@ -41,6 +51,12 @@ def test_settings_for_fit_alone_are_refused(
 ) -> None:
     with expectation:
         MultiTaskModule(network(), tasks(), SETTINGS.changed(**changes))
+
+
+def test_batches_that_stream_are_augmented_by_their_dataset() -> None:
+    made, settings = CASES["streamed, joint"](), SETTINGS.changed(shift=1.0)
+    with refused("augmentation"):
+        MultiTaskModule(made.network, made.tasks, settings)
 
 
 def test_tasks_are_those_of_the_network() -> None:

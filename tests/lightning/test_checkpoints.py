@@ -8,6 +8,7 @@ from lightning.pytorch.callbacks import ModelCheckpoint
 from pytest import mark
 
 from allotment.lightning import MultiTaskData, MultiTaskModule
+from allotment.settings import DynamicWeightAverage
 
 from .toy import SETTINGS, network, tasks, trainer
 
@@ -17,9 +18,12 @@ pytestmark = [
 ]
 
 
-@mark.parametrize("schedule", ["alternating", "multi_label"])
-def test_a_training_goes_on_exactly(schedule: str, tmp_path: Path) -> None:
-    settings = replace(SETTINGS, schedule=schedule).changed(lr_schedule="cosine")
+# A balancing remembers; the last checkpoint leaves nothing to do, and the Trainer should not wait.
+@mark.parametrize(("schedule", "step"), [("alternating", 5), ("joint", 5), ("multi_label", 8)])
+def test_a_training_goes_on_exactly(schedule: str, step: int, tmp_path: Path) -> None:
+    balancing = DynamicWeightAverage(2)
+    settings = replace(SETTINGS, schedule=schedule, loss_balancing=balancing)
+    settings = settings.changed(lr_schedule="cosine")
 
     def fit(file: Path | None, **options: object) -> dict[str, torch.Tensor]:
         module = MultiTaskModule(network(), tasks(), settings, seed=5)
@@ -27,7 +31,7 @@ def test_a_training_goes_on_exactly(schedule: str, tmp_path: Path) -> None:
         trainer(tmp_path, **options).fit(module, data, ckpt_path=file)
         return module.network.state_dict()
 
-    keep = ModelCheckpoint(tmp_path, filename="{step}", every_n_train_steps=5, save_top_k=-1)
+    keep = ModelCheckpoint(tmp_path, filename="{step}", every_n_train_steps=1, save_top_k=-1)
     whole = fit(None, callbacks=[keep], enable_checkpointing=True)
-    resumed = fit(tmp_path / "step=5.ckpt")
+    resumed = fit(tmp_path / f"step={step}.ckpt")
     assert all(torch.equal(resumed[name], value) for name, value in whole.items())

@@ -2,29 +2,93 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
+import torch
 from pytest import mark
+from torch import nn
 from torch.testing import assert_close
 
 import allotment as al
 from allotment.lightning import MultiTaskData, MultiTaskModule
+from allotment.settings import DynamicWeightAverage, UncertaintyWeighting
 
 from .toy import SETTINGS, network, tasks, trainer
 
 pytestmark = mark.filterwarnings("ignore::FutureWarning")
 
-
-def trained(folder: Path, settings: al.TrainingSettings, own: list[al.Task]) -> MultiTaskModule:
-    module = MultiTaskModule(network(), own, settings, seed=5)
-    trainer(folder).fit(module, MultiTaskData(own, settings, seed=5))
-    return module
+Weights = dict[str, torch.Tensor]
 
 
-@mark.parametrize("schedule", ["alternating", "joint", "multi_label"])
-def test_it_takes_the_steps_of_fit(schedule: str, tmp_path: Path) -> None:
-    settings = replace(SETTINGS, schedule=schedule)
+def trained(
+    folder: Path,
+    settings: al.TrainingSettings,
+    own: list[al.Task],
+    made: nn.Module | None = None,
+    **options: Any,
+) -> Weights:
+    """Returns the weights after a training in one process."""
+    module = MultiTaskModule(made or network(), own, settings, seed=5)
+    trainer(folder, **options).fit(module, MultiTaskData(own, settings, seed=5))
+    return module.network.state_dict()
+
+
+def assert_alike(found: Weights, expected: Weights, *, within: float = 1e-5) -> None:
+    for name, value in expected.items():
+        assert_close(found[name], value, rtol=10 * within, atol=within, msg=name)
+
+
+@mark.parametrize(
+    ("schedule", "balancing"),
+    [
+        ("alternating", None),
+        ("alternating", UncertaintyWeighting(0.1)),
+        ("joint", DynamicWeightAverage(2)),
+        ("multi_label", None),
+    ],
+)
+def test_it_takes_the_steps_of_fit(schedule: str, balancing: Any, tmp_path: Path) -> None:
+    settings = replace(SETTINGS, schedule=schedule, loss_balancing=balancing)
+    own = [replace(task, weight=n + 1.0) for n, task in enumerate(tasks())]
     fitted = network()
-    al.fit(fitted, tasks(), replace(settings, keep_best=False), seed=5)
-    module = trained(tmp_path, settings, tasks())
-    for name, value in fitted.state_dict().items():
-        assert_close(module.network.state_dict()[name], value, rtol=1e-4, atol=1e-5, msg=name)
+    al.fit(fitted, own, replace(settings, keep_best=False), seed=5)
+    assert_alike(trained(tmp_path, settings, own), fitted.state_dict())
+
+
+def images() -> tuple[al.MultiTaskNetwork, list[al.Task]]:
+    """Returns a network for small images, and two tasks on them."""
+    torch.manual_seed(3)
+    convolutions = [nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten()) for _ in range(2)]
+    layer = al.ModularLayer(convolutions, al.GumbelMatrix(2, 2))
+    x = torch.rand(40, 1, 6, 6)
+    made = [al.Task("a", (x, x.mean((1, 2, 3)))), al.Task("b", (x, x.amax((1, 2, 3))))]
+    return al.MultiTaskNetwork(None, [layer], {n: nn.Linear(32, 1) for n in "ab"}), made
+
+
+@mark.parametrize("schedule", ["alternating", "multi_label"])
+def test_images_are_augmented_as_in_fit(schedule: str, tmp_path: Path) -> None:
+    settings = replace(SETTINGS, schedule=schedule).changed(shift=1.0, rotation=20.0, crop=1)
+    fitted, own = images()
+    al.fit(fitted, own, replace(settings, keep_best=False), seed=5)
+    found = trained(tmp_path, settings, own, images()[0])
+    assert_alike(found, fitted.state_dict())
+    plain = trained(tmp_path, replace(SETTINGS, schedule=schedule), own, images()[0])
+    assert not torch.allclose(plain["heads.0.weight"], found["heads.0.weight"], atol=1e-4)
+
+
+def test_batches_accumulated_over_a_round_are_a_joint_step(tmp_path: Path) -> None:
+    # The entropy's weight grows batch by batch, and a joint step has one for all its tasks.
+    settings = SETTINGS.changed(entropy_weight=0.0, lr_schedule="cosine", rounds=20)
+    joint = trained(tmp_path, replace(settings, schedule="joint"), tasks())
+    found = trained(tmp_path, settings, tasks(), accumulate_grad_batches=3)
+    assert_alike(found, joint)
+
+
+def test_mixed_precision_comes_near_full(tmp_path: Path) -> None:
+    before, full = network().state_dict(), trained(tmp_path, SETTINGS, tasks())
+    mixed = trained(tmp_path, SETTINGS, tasks(), precision="bf16-mixed")
+    assert not torch.equal(mixed["heads.0.weight"], full["heads.0.weight"])
+    for name in before:
+        if before[name].is_floating_point():
+            moved = (full[name] - before[name]).norm()
+            assert (mixed[name] - full[name]).norm() <= 0.1 * moved + 1e-6, name

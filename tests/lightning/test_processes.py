@@ -11,49 +11,62 @@ from pytest import mark
 from torch.testing import assert_close
 
 from allotment.lightning import MultiTaskData, MultiTaskModule
+from allotment.records import read_run
 
-from .cases import CASES
+from .cases import CASES, N_STEPS
 from .toy import trainer
 
 ROOT = Path(__file__).parents[2]
+DIVIDED = (  # FSDP
+    *("own, alternating/fsdp", "own, alternating/parts"),
+    *("modularized, joint/fsdp", "streamed, joint/fsdp"),
+)
 
 pytestmark = mark.filterwarnings("ignore::FutureWarning")
 
 
-def in_processes(n: int, case: str, folder: Path) -> dict[str, Any]:
-    """Returns weights and metrics of a training in so many processes of their own."""
+def environment() -> dict[str, str]:
+    """Returns what a process of its own needs to find the tests and the package."""
     path = os.pathsep.join([str(ROOT), str(ROOT / "src"), os.environ.get("PYTHONPATH", "")])
-    command = [sys.executable, str(ROOT / "tests/lightning/ddp.py"), str(n), case, "found.pt"]
-    environment = os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
-    )
+    return os.environ | {"PYTHONPATH": path, "OMP_NUM_THREADS": "1"}
+
+
+def in_two_processes(labels: list[str], folder: Path) -> list[dict[str, Any]]:
+    """Returns what each of two processes found, by case and strategy."""
+    command = [sys.executable, str(ROOT / "tests/lightning/ddp.py"), str(folder), *labels]
+    done = subprocess.run(command, cwd=folder, env=environment(), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-4_000:]
-    found: dict[str, Any] = torch.load(folder / "found.pt")
-    return found
+    return [torch.load(folder / f"found-{rank}.pt") for rank in range(2)]
 
 
-def assert_two_are_one(case: str, folder: Path) -> None:
-    """Asserts that two processes end with the weights and metrics of one."""
-    found = in_processes(2, case, folder)
-    network, tasks, settings = CASES[case]()
-    module = MultiTaskModule(network, tasks, settings, seed=5)
+def assert_as_one(case: str, found: dict[str, Any], folder: Path) -> None:
+    """Asserts that weights and metrics are those of one process."""
+    made = CASES[case]()
+    module = MultiTaskModule(*made, seed=5)
     alone = trainer(folder)
     before = {name: value.clone() for name, value in module.network.state_dict().items()}
-    alone.fit(module, MultiTaskData(tasks, settings, seed=5))
-    assert any(not torch.equal(before[n], v) for n, v in module.network.state_dict().items())
-    for name, value in module.network.state_dict().items():
-        assert_close(found["weights"][name], value, rtol=1e-3, atol=1e-5, msg=name)
+    alone.fit(module, MultiTaskData(made.tasks, made.settings, seed=5))
+    now = module.network.state_dict()
+    assert any(not torch.equal(before[name], value) for name, value in now.items())
+    assert found["steps"] == alone.global_step
+    for name, value in now.items():
+        assert_close(found["weights"][name], value, rtol=1e-9, atol=1e-9, msg=f"{case}: {name}")
+    assert found["metrics"].keys() == alone.callback_metrics.keys()
     for name, value in alone.callback_metrics.items():
-        if not name.startswith("train_loss"):  # that of the first process's part
-            assert_close(found["metrics"][name], float(value), rtol=1e-4, atol=1e-5)
+        assert abs(found["metrics"][name] - float(value)) < 1e-6, (case, name)
 
 
+@mark.usefixtures("double")  # so that rounding is told from all else
 def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
-    assert_two_are_one("alternating", tmp_path)
-
-
-@mark.slow
-@mark.parametrize("case", [case for case in CASES if case != "alternating"])
-def test_two_processes_take_the_steps_of_one_in_every_case(case: str, tmp_path: Path) -> None:
-    assert_two_are_one(case, tmp_path)
+    labels = [*(f"{case}/ddp" for case in CASES), *DIVIDED]
+    first, second = in_two_processes(labels, tmp_path)
+    for label in labels:
+        case, _, strategy = label.partition("/")
+        assert first[label]["is_divided"] == (label in DIVIDED)
+        record = read_run(tmp_path / strategy / case / "ours" / "seed-005")
+        assert_close(torch.tensor(record.outcome.matrix), first[label]["matrix"].double())
+        assert torch.equal(first[label]["gates"], second[label]["gates"]), label
+        for name, value in first[label]["weights"].items():
+            assert torch.equal(second[label]["weights"][name], value), (label, name)
+        assert_as_one(case, first[label], tmp_path)
+    assert all(first[label]["steps"] >= N_STEPS for label in labels if ", " in label)

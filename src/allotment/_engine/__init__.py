@@ -9,13 +9,14 @@ streams or one by one; a step eager, traced, or captured as a CUDA graph.
 ['device', 'n_runs', 'runs', 'task', 'step', 'threads', 'annealing']
 """
 
+from ._augmentation import Augmenter as Augmenter
 from ._batches import noise_widths as noise_widths
 from ._compact import compact as compact
 from ._compact import fill as fill
 from ._dataset import why_fetched as why_fetched
+from ._forward import GradientPass as GradientPass
 from ._losses import check_labels as check_labels
-from ._optimizer import group_rates as group_rates
-from ._parameter_groups import names_by_group as names_by_group
+from ._optimizer import parameter_groups as parameter_groups
 from ._parameters import FlatParameters as FlatParameters
 from ._parameters import changes_by_batch as changes_by_batch
 from ._penalties import Budgets as Budgets

@@ -157,7 +157,7 @@ class GradientPass:
         found = []
         for piece in (batch, *batch.further):
             losses, charges = strategy(learnt, piece)  # [R], or [R, T] in a joint step
-            total = prod(self._factors(losses, piece.tasks), start=losses) + charges
+            total = prod(self.factors(losses, piece.tasks), start=losses) + charges
             found.append([losses.detach(), *self._of_losses(total, learnt)])
         if len(found) > 1:
             found = [[torch.stack(parts).mean(dim=0) for parts in zip(*found, strict=True)]]
@@ -177,7 +177,7 @@ class GradientPass:
         (held_out,) = batch.further
         losses, _ = strategy(learnt, batch)
         n_tasks = losses[0].numel()
-        factors = self._factors(losses, batch.tasks)
+        factors = self.factors(losses, batch.tasks)
         # Before the other pass, which may change buffers that this gradient needs.
         found = self._of_groups(False, prod(factors, start=losses).sum() / n_tasks, learnt)
         observed, charges = strategy(learnt, held_out)
@@ -213,8 +213,8 @@ class GradientPass:
                 )
         return own
 
-    def _factors(self, losses: Tensor, tasks: Tensor) -> list[Tensor]:
-        """Returns what losses are multiplied by, one factor after another."""
+    def factors(self, losses: Tensor, tasks: Tensor) -> list[Tensor]:
+        """Returns what losses ``[R, K]`` are multiplied by, one factor after another."""
         rows = (len(losses), -1)
         factors = []
         if self._weights is not None:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -12,7 +12,11 @@ from ..settings import Optimization
 from ._adam import FlatAdam, empty_state
 from ._compact import compact, fill
 from ._lr_schedule import LRSchedule
+from ._parameter_groups import names_by_group
 from ._parameters import FlatParameters
+
+if TYPE_CHECKING:
+    from ..modules import TaskNetwork
 
 
 class StepTaker(ABC):
@@ -52,6 +56,19 @@ def group_rates(group: str, chosen: Optimization) -> tuple[float, float]:
     if group == "allocation":
         rate = chosen.allocation_learning_rate or rate
     return rate, chosen.weight_decay if group in ("weights", "scales") else 0.0
+
+
+def parameter_groups(network: "TaskNetwork", chosen: Optimization) -> list[dict[str, Any]]:
+    """Returns a network's own parameters in groups as `torch.optim` takes them."""
+    named = dict(network.named_parameters())
+    groups: dict[tuple[float, float], list[Tensor]] = {}
+    for group, names in names_by_group(network).items():
+        if group != "frozen":
+            own = groups.setdefault(group_rates(group, chosen), [])
+            own += [named[name] for name in names]
+    return [
+        {"params": own, "lr": rate, "weight_decay": decay} for (rate, decay), own in groups.items()
+    ]
 
 
 class AdamSteps(StepTaker):

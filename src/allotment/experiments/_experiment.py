@@ -15,7 +15,7 @@ from ..modules import TaskNetwork, as_network
 from ..records import RunRecord, plain
 from ..settings import TrainingSettings
 from ..tasks import Task
-from ..training import Run
+from ..training import Run, run_header
 from ._methods import Allocate, Method
 from ._search import RateSearch
 
@@ -187,30 +187,18 @@ class Experiment:
         self, method: Method, condition: str, run: Run, command: str, n_operations: int = 0
     ) -> RunHeader:
         """Returns what is known of a run before its first step."""
-        tasks, network = run.tasks, run.network
-        families = tuple(task.family for task in tasks)
-        outputs = {task.name: task.n_outputs for task in tasks}
-        measure = self.report.measure or _measure_of(tasks)
         allocation = {"kind": method.allocation.name, **dict(method.allocation.options)}
         if method.structure is not None:
             allocation["structure"] = method.structure.__name__
-        return RunHeader(
+        return run_header(
+            run,
+            measure=self.report.measure,
             experiment=self.name,
             condition=condition,
             method=method.name,
-            seed=run.seed,
-            task_names=tuple(outputs),
-            families=families if all(families) else (),
-            layer_sizes=network.layer_sizes,
-            component_names=network.component_names,
-            component_kinds=network.component_kinds,
-            is_binary=all(layer.allocation.is_binary for layer in network.modular_layers),
-            measure=measure,
             n_last_rounds=self.report.n_last_rounds,
-            n_classes=tuple(outputs.values()) if measure == "accuracy" else (),
             settings=plain({"training": run.settings, "allocation": allocation}),
             command=command,
-            n_parameters=sum(parameter.numel() for parameter in network.parameters()),
             n_operations=n_operations,
         )
 
@@ -248,10 +236,3 @@ class Experiment:
             unit=unit,
             **{name: getattr(self.report, name) for name in told},
         )
-
-
-def _measure_of(tasks: Sequence[Task]) -> str:
-    """Returns what is reported of these tasks."""
-    if any(task.held_out("test") is None for task in tasks):
-        return "loss"
-    return "accuracy" if all(task.is_classification for task in tasks) else "test_loss"

@@ -1,7 +1,8 @@
 """Networks and tasks under Lightning's Trainer: several devices, several machines, its checkpoints.
 
-`MultiTaskModule` trains a network and `MultiTaskData` gives it the batches that `fit` would. Needs
-Lightning: ``pip install "allotment[lightning]"``.
+`MultiTaskModule` trains a network and `MultiTaskData` gives it the batches that `fit` would. The
+callback `AllocationLogger` logs gates, and `RunFolder` writes what reports read. Needs Lightning:
+``pip install "allotment[lightning]"``.
 
 >>> import torch
 >>> from torch import nn
@@ -25,3 +26,4 @@ except ImportError as error:
 from ._callbacks import AllocationLogger as AllocationLogger
 from ._data import MultiTaskData as MultiTaskData
 from ._module import MultiTaskModule as MultiTaskModule
+from ._run_folder import RunFolder as RunFolder

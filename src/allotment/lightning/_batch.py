@@ -84,3 +84,12 @@ def batch_size(batch: Any) -> int:
     """Returns how many examples a batch of any structure has."""
     parts = (leaf for leaf in tree_leaves(batch) if isinstance(leaf, Tensor) and leaf.ndim)
     return next((len(part) for part in parts), 0)
+
+
+def check_is(batch: object, kind: type) -> None:
+    """Raises where a module is given a batch of other data."""
+    if not isinstance(batch, kind):
+        raise TypeError(
+            "The batches of a MultiTaskModule should come from a MultiTaskData. "
+            f"Found a {type(batch).__name__}."
+        )

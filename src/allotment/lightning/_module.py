@@ -1,44 +1,51 @@
 """A network and its tasks as a module that Lightning's Trainer trains."""
 
 from collections.abc import Sequence
-from math import cos, pi
+from math import cos, pi, prod
 from typing import Any
 
 import torch
 from lightning import LightningModule
-from lightning.pytorch.strategies import DDPStrategy
 from torch import Tensor, nn
+from torch.distributed.fsdp import FullyShardedDataParallel
 from torch.func import vmap
 
 from .._engine import (
+    Augmenter,
     Budgets,
+    GradientPass,
     PenaltySchedule,
     Run,
     StreamedLosses,
     changes_by_batch,
-    group_rates,
-    names_by_group,
+    parameter_groups,
 )
+from .._schema import Evaluation
 from .._streams import torch_stream
 from ..modules import Pass, as_network
 from ..settings import TrainingSettings
 from ..tasks import Task
-from ..training import check_runs, has_classes, n_known
-from ._batch import EvaluationBatch, StepBatch, TaskBatch
+from ..training import check_runs
+from ._batch import EvaluationBatch, StepBatch, TaskBatch, check_is
 from ._draws import Draws
+from ._losses import KeptLosses
 from ._refused import check_settings
+from ._scores import Scores, named_values
+from ._strategies import reaching, shard
 
 
 class MultiTaskModule(LightningModule):
     """Trains a network on tasks under Lightning's Trainer, by the steps that `fit` would take.
 
-    Its batches come from a `MultiTaskData`. It logs ``train_loss/a`` for each task, on validation
-    and test splits ``validation_loss/a`` and ``validation_accuracy/a``, and their means over tasks,
-    ``validation_loss`` and ``validation_accuracy``. The Trainer stops after ``settings.rounds``.
+    Its batches come from a `MultiTaskData`. It logs ``train_loss/a`` for each task, the mean since
+    the last entry of the logger. On validation and test splits it logs ``validation_loss/a``,
+    ``validation_accuracy/a`` and a task's own metrics, ``validation_auc/a``, and their means over
+    tasks, ``validation_loss``. The Trainer stops after ``settings.rounds``.
 
     Under DDP a step has no use for other tasks' heads. All parameters still take part in every
-    backward pass, where the others get no gradient: DDP needs no ``find_unused_parameters``. That
-    it is faster has not been shown. As in `fit`, what has no gradient has one of zero.
+    backward pass, where the others get no gradient: DDP needs no ``find_unused_parameters``. As in
+    `fit`, what has no gradient has one of zero. Under `ModelParallelStrategy` parameters are
+    divided among processes (FSDP2), as they are under `FSDPStrategy`.
 
     Draws are functions of the seed and the step: gates as in `fit`, and the same in all processes;
     modules that draw by themselves, such as `nn.Dropout`, differ between processes. A batch norm
@@ -49,13 +56,15 @@ class MultiTaskModule(LightningModule):
         network: A network, or any module with modular layers in it.
         tasks: What to train it on, one for each of its tasks.
         settings: How to train. What Lightning does by itself is refused: precision, averages of
-            weights, patience; so are loss balancing, augmentation and held-out allocation examples.
+            weights, patience; so are loss balancing by gradients and held-out allocation examples.
         seed: Of every draw.
 
     Attributes:
         network: What is trained.
         tasks: In the network's order.
-        n_steps: Optimizer steps in all.
+        n_steps: Batches in all, of a task or of all tasks; each is an optimizer step, unless the
+            Trainer accumulates several.
+        evaluations: The last evaluation of each split, "validation" and "test".
     """
 
     def __init__(
@@ -68,7 +77,7 @@ class MultiTaskModule(LightningModule):
     ) -> None:
         super().__init__()
         run = Run(network, tasks, seed, settings)
-        check_settings(settings)
+        check_settings(run)
         check_runs([run])
         self.tasks = list(run.tasks)
         self.settings = settings
@@ -77,7 +86,9 @@ class MultiTaskModule(LightningModule):
         n_batches = settings.rounds * len(self.tasks)
         self._per_step = len(self.tasks) if settings.is_joint else 1
         self.n_steps = n_batches // self._per_step
-        self._draws = Draws(self.network, seed)
+        self.evaluations: dict[str, Evaluation] = {}
+        self._augmenter = Augmenter(settings.augmentation)
+        self._draws = Draws(self.network, settings, seed, self._augmenter.n_draws)
         self._losses = StreamedLosses([self.tasks], "")
         sizes = self.network.layer_sizes
         self._penalties = PenaltySchedule([settings.penalties], sizes, n_batches)
@@ -86,35 +97,71 @@ class MultiTaskModule(LightningModule):
         for allocation in self._allocations:
             allocation.expect(n_batches)
         self._observed: list[tuple[TaskBatch, Tensor]] = []  # the losses of the step under way
-        self._sums: dict[int, Tensor] = {}  # by task: loss, right answers, labels
+        self._kept = KeptLosses(len(self.tasks))
+        self._n_done = 0  # batches
 
-    def training_step(self, batch: StepBatch, batch_idx: int) -> Tensor:
+    def configure_model(self) -> None:
+        """Divides parameters among processes where the strategy asks for it."""
+        shard(self)
+
+    def setup(self, stage: str) -> None:
+        """Lets a loss balancing begin anew; a checkpoint tells it later what it remembered."""
+        if stage != "fit":
+            return
+        run = Run(self.network, self.tasks, self.seed, self.settings)
+        self._weighing = GradientPass([run], self.trainer.strategy.root_device, [])
+
+    def on_train_start(self) -> None:
+        """Ends a training at once whose checkpoint was its last: it would wait for a batch."""
+        self.trainer.should_stop |= self._n_done >= self.n_steps
+        self.on_train_epoch_start()  # which one that goes on amid an epoch leaves out
+
+    def on_train_epoch_start(self) -> None:
+        """Looks up what is learnt: callbacks may freeze parts for some epochs."""
+        self._learnt = [p for p in self.parameters() if p.requires_grad]
+
+    def training_step(self, batch: StepBatch, batch_idx: int) -> dict[str, Tensor]:
         """Returns what a step goes down: the mean over its tasks of loss and charges."""
-        _check_is(batch, StepBatch)
-        totals = []
+        check_is(batch, StepBatch)
+        first = batch.step * self._per_step
+        self._n_done = batch.step + 1
+        found = []
         with torch_stream(self.seed, f"modules/{self.global_rank}", batch.step):
-            for place, part in enumerate(batch.parts):
-                number = batch.step * self._per_step + place
-                x = batch.shared if part.inputs is None else part.inputs
-                totals.append(self._total(part, x, number, batch.step))
-        total = torch.stack(totals).mean()
-        if not isinstance(self.trainer.strategy, DDPStrategy):
-            return total
-        learnt = [p for p in self.network.parameters() if p.requires_grad]
-        reached: Tensor = _Reaching.apply(total, *learnt)  # type: ignore[no-untyped-call]
-        return reached
+            shared = batch.shared
+            if shared is not None:
+                shared = self._augmented(shared, first, batch.parts[0])
+            for number, part in enumerate(batch.parts, start=first):
+                x = shared if part.inputs is None else self._augmented(part.inputs, number, part)
+                found.append(self._loss_and_charge(part, x, number, first))
+        losses, charges = (torch.stack(own) for own in zip(*found, strict=True))
+        total = (losses * self._factors(batch, losses.detach()) + charges).mean()
+        return {"loss": reaching(total, self, self._learnt), "losses": losses.detach()}
 
-    def _total(self, part: TaskBatch, x: Any, number: int, step: int) -> Tensor:
-        """Returns the loss of one task's batch, weighed, and what is charged beside it."""
-        task = self.tasks[part.task]
+    def _augmented(self, x: Any, number: int, part: TaskBatch) -> Any:
+        """Returns the images of a part, changed by the draws that `fit` has for them."""
+        if not self._augmenter.n_draws:
+            return x
+        draws = self._draws.augmentation(number, part.place, self.device)
+        return self._augmenter(x.unsqueeze(0), draws.unsqueeze(0)).squeeze(0)
+
+    def _loss_and_charge(
+        self, part: TaskBatch, x: Any, number: int, first: int
+    ) -> tuple[Tensor, Tensor]:
+        """Returns the loss of one task's batch, and what is charged beside it."""
         running = Pass(part.task, self._draws.noise(number, part.place, self.device))
         loss = self._loss(part, self.network.compute(x, running)) * part.weight
         charges = running.charges(loss)
         if self._penalties.any:
-            charges.append(self._penalty(part.task, step * self._per_step))
-        self.log(f"train_loss/{task.name}", loss.detach(), batch_size=part.place.total)
+            charges.append(self._penalty(part.task, first))
         self._observed.append((part, loss.detach()))
-        return loss * task.weight + sum(charges[1:], charges[0]) if charges else loss * task.weight
+        return loss, sum(charges[1:], charges[0]) if charges else torch.zeros_like(loss)
+
+    def _factors(self, batch: StepBatch, losses: Tensor) -> Tensor | float:
+        """Returns what losses ``[K]`` are multiplied by; balancing sees those of whole batches."""
+        if self.settings.loss_balancing is not None:
+            losses = self.trainer.strategy.reduce(losses, reduce_op="mean")
+        tasks = torch.tensor([[part.task for part in batch.parts]], device=self.device)
+        return prod(own[0] for own in self._weighing.factors(losses.unsqueeze(0), tasks))
 
     def _loss(self, part: TaskBatch, outputs: Tensor) -> Tensor:
         """Returns the mean loss of a part, or of its examples whose label is known."""
@@ -135,7 +182,7 @@ class MultiTaskModule(LightningModule):
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Gives a gradient of zero to what the step had no use for, as `fit` does."""
-        for parameter in self.network.parameters():
+        for parameter in (p for group in optimizer.param_groups for p in group["params"]):
             if parameter.requires_grad and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
 
@@ -157,23 +204,36 @@ class MultiTaskModule(LightningModule):
             allocation.advance()
 
     def on_train_batch_end(self, outputs: Any, batch: StepBatch, batch_idx: int) -> None:
-        """Ends the training after its last step."""
-        if batch.step + 1 >= self.n_steps:
+        """Logs losses where the logger has an entry, and ends the training after its last step."""
+        self._kept.add(batch, outputs["losses"])
+        is_last = self._n_done >= self.n_steps
+        every = self.trainer.log_every_n_steps  # type: ignore[attr-defined]
+        if is_last or (every and self.trainer.global_step % every == 0):
+            found = self._kept.take(self.trainer)
+            totals = zip(self.tasks, found.sums.sum(axis=0), found.counts.sum(axis=0), strict=True)
+            means = {f"train_loss/{task.name}": total / n for task, total, n in totals if n}
+            self.log_dict(means, batch_size=1)
+        if is_last:
             self.trainer.should_stop = True
+
+    def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Keeps how far it is, and what a loss balancing remembers."""
+        checkpoint["n_done"] = self._n_done
+        if self.settings.loss_balancing is not None:
+            state = self.settings.loss_balancing.state()
+            checkpoint["loss_balancing"] = {name: own.cpu() for name, own in state.items()}
+
+    def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
+        """Goes to where it was, and tells a loss balancing what it remembered."""
+        self._n_done = checkpoint["n_done"]
+        if self.settings.loss_balancing is not None:
+            for name, own in self.settings.loss_balancing.state().items():
+                own.copy_(checkpoint["loss_balancing"][name])
 
     def configure_optimizers(self) -> Any:
         """Returns the optimizer of the settings, and its learning-rate schedule if there is one."""
         chosen = self.settings.optimization
-        named = dict(self.network.named_parameters())
-        groups: dict[tuple[float, float], list[nn.Parameter]] = {}
-        for group, names in names_by_group(self.network).items():
-            if group != "frozen":
-                own = groups.setdefault(group_rates(group, chosen), [])
-                own += [named[name] for name in names]
-        made: list[dict[str, Any]] = [
-            {"params": own, "lr": rate, "weight_decay": decay}
-            for (rate, decay), own in groups.items()
-        ]
+        made = parameter_groups(self.network, chosen)
         optimizer = torch.optim.Adam(made) if chosen.optimizer is None else chosen.optimizer(made)
         if chosen.lr_schedule == "constant":
             return optimizer
@@ -185,7 +245,8 @@ class MultiTaskModule(LightningModule):
         return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
 
     def _cosine(self, step: int) -> float:
-        return 0.5 * (1.0 + cos(pi * min(step / self.n_steps, 1.0)))
+        n_batches = step * self.trainer.accumulate_grad_batches
+        return 0.5 * (1.0 + cos(pi * min(n_batches / self.n_steps, 1.0)))
 
     def configure_gradient_clipping(
         self,
@@ -194,16 +255,19 @@ class MultiTaskModule(LightningModule):
         gradient_clip_algorithm: str | None = None,
     ) -> None:
         """Clips by the norm of the settings, or as the Trainer was told."""
-        norm = self.settings.optimization.clip_norm
+        norm, parallel = self.settings.optimization.clip_norm, self.trainer.strategy.model
+        if norm is not None and isinstance(parallel, FullyShardedDataParallel):
+            parallel.clip_grad_norm_(norm)  # Lightning leaves it to the module that is divided
+            return
         if norm is not None:
             gradient_clip_val, gradient_clip_algorithm = norm, "norm"
         self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
 
     def on_validation_epoch_start(self) -> None:
-        self._sums = {}
+        self._scores = Scores(self.tasks, "validation", self.device)
 
     def on_test_epoch_start(self) -> None:
-        self._sums = {}
+        self._scores = Scores(self.tasks, "test", self.device)
 
     def validation_step(self, batch: EvaluationBatch, batch_idx: int) -> None:
         self._add(batch, "validation", batch_idx)
@@ -211,60 +275,18 @@ class MultiTaskModule(LightningModule):
     def test_step(self, batch: EvaluationBatch, batch_idx: int) -> None:
         self._add(batch, "test", batch_idx)
 
-    def on_validation_epoch_end(self) -> None:
-        self._log_sums("validation")
-
-    def on_test_epoch_end(self) -> None:
-        self._log_sums("test")
-
     def _add(self, batch: EvaluationBatch, split: str, number: int) -> None:
-        """Adds to a task's sums what a batch gives: its loss, its right answers, its labels."""
-        _check_is(batch, EvaluationBatch)
-        task = self.tasks[batch.task]
+        check_is(batch, EvaluationBatch)
         with torch_stream(self.seed, f"evaluation/{split}/{self.global_rank}", number):
             outputs = self.network(batch.inputs, batch.task)
-        n = n_known(batch.targets)
         loss = self._losses(outputs, [batch.targets], batch.task, 0)
-        right = torch.full_like(loss, torch.nan)
-        if has_classes(task, outputs):
-            right = (outputs.argmax(dim=1) == batch.targets).sum().to(loss.dtype)
-        found = torch.stack([torch.where(n > 0, loss * n, 0.0), right, n.to(loss.dtype)])
-        self._sums[batch.task] = self._sums.get(batch.task, 0.0) + found
+        self._scores.add(batch.task, outputs, batch.targets, loss)
 
-    def _log_sums(self, split: str) -> None:
-        """Logs the losses and accuracies of all processes together, by task and their means."""
-        nothing = torch.zeros(3, device=self.device)
-        means: dict[str, list[Tensor]] = {"loss": [], "accuracy": []}
-        for index, task in enumerate(self.tasks):
-            if task.held_out(split) is None:
-                continue
-            own = self._sums.get(index, nothing)
-            loss, right, n = self.trainer.strategy.reduce(own, reduce_op="sum")
-            for name, total in (("loss", loss), ("accuracy", right)):
-                if not total.isnan() or name == "loss":
-                    means[name].append(total / n)
-                    self.log(f"{split}_{name}/{task.name}", total / n, sync_dist=True)
-        for name, values in means.items():
-            if values:
-                self.log(f"{split}_{name}", torch.stack(values).mean(), sync_dist=True)
+    def on_validation_epoch_end(self) -> None:
+        """Logs what was found, in all processes together."""
+        found = self._scores.evaluation(self.trainer)
+        if found is not None:
+            self.evaluations[found.split] = found
+            self.log_dict(named_values(found, self.tasks), sync_dist=True)
 
-
-class _Reaching(torch.autograd.Function):
-    """A loss that reaches all parameters: those that it does not depend on get no gradient."""
-
-    @staticmethod
-    def forward(ctx: Any, loss: Tensor, *parameters: Tensor) -> Tensor:
-        ctx.n = len(parameters)
-        return loss.clone()
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return gradients[0], *[None] * ctx.n
-
-
-def _check_is(batch: object, kind: type) -> None:
-    if not isinstance(batch, kind):
-        raise TypeError(
-            "The batches of a MultiTaskModule should come from a MultiTaskData. "
-            f"Found a {type(batch).__name__}."
-        )
+    on_test_epoch_end = on_validation_epoch_end

@@ -1,18 +1,33 @@
 """Settings that are for `fit` alone, and what does their work under Lightning."""
 
 from .._checks import described
-from ..settings import Augmentation, TrainingSettings
+from .._engine import Run, why_fetched
+from ..settings import Augmentation
 
 
-def check_settings(settings: TrainingSettings) -> None:
+def check_settings(run: Run) -> None:
     """Raises where a setting is given that a module under Lightning would not follow."""
+    settings, balancing = run.settings, run.settings.loss_balancing
     optimization, execution = settings.optimization, settings.execution
+    by_gradients = balancing if balancing is not None and balancing.needs_gradients else None
+    why = why_fetched(run.tasks)
+    augmentation = settings.augmentation if why else Augmentation()
     rules = (
-        ("loss_balancing", settings.loss_balancing, None, "None"),
+        (
+            "loss_balancing",
+            by_gradients,
+            None,
+            "None or by losses; strategies add up the gradients of all tasks in one",
+        ),
         ("patience", settings.patience, None, "None; the callback EarlyStopping does it"),
         ("ema_decay", optimization.ema_decay, 0.0, "0; the callback EMAWeightAveraging does it"),
-        ("allocation_held_out", optimization.allocation_held_out, 0.0, "0"),
-        ("augmentation", settings.augmentation, Augmentation(), "left out; a dataset may do it"),
+        (
+            "allocation_held_out",
+            optimization.allocation_held_out,
+            0.0,
+            "0; it takes two backward passes a step, and strategies have one",
+        ),
+        ("augmentation", augmentation, Augmentation(), f"left out, since {why}; a dataset does it"),
         ("mixed_precision", execution.mixed_precision, "off", '"off"; Trainer(precision=) does it'),
         ("accumulate", execution.accumulate, 1, "1; Trainer(accumulate_grad_batches=) does it"),
         ("compile", execution.compile, False, "False; `torch.compile` takes parts of a network"),

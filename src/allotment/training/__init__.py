@@ -22,8 +22,10 @@ from .._schema import Outcome as Outcome
 from .._schema import TrainingState as TrainingState
 from ._cost import step_operations as step_operations
 from ._evaluation import has_classes as has_classes
+from ._evaluation import measured as measured
 from ._evaluation import n_known as n_known
 from ._fit import fit as fit
+from ._header import run_header as run_header
 from ._inference import evaluate as evaluate
 from ._inference import predict as predict
 from ._loggers import MetricsLogger as MetricsLogger
@@ -33,6 +35,7 @@ from ._result import FitResult as FitResult
 from ._result import are_optional as are_optional
 from ._result import dead_layers as dead_layers
 from ._signals import asked_by_signals as asked_by_signals
+from ._tracker import entry_interval as entry_interval
 from ._train import Progress as Progress
 from ._train import plan as plan
 from ._train import train as train

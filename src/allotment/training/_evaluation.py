@@ -1,6 +1,7 @@
 """How well runs do on held-out examples, with the gates of evaluation."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -195,22 +196,29 @@ def _metrics(task: Task, seen: Sequence[tuple[Tensor, Any]]) -> dict[str, Floats
         return {}
     outputs = torch.cat([part for part, _ in seen], dim=1)  # [R, N, ...]
     targets = tree_map(lambda *parts: torch.cat(parts), *(part for _, part in seen))
+    found = [measured(task, own, targets) for own in outputs]
+    return {name: np.array([own[name] for own in found]) for name in task.metrics}
+
+
+def measured(task: Task, outputs: Tensor, targets: Any) -> dict[str, float]:
+    """Returns a task's own metrics of a whole split, by name; on the CPU."""
     found = {}
     for name, metric in task.metrics.items():
         try:
-            values = [_measured(metric, own, targets) for own in outputs]
+            found[name] = _measured(metric, outputs, targets)
         except Exception as error:
             error.add_note(f"This is the metric {name!r} of task {task.name!r}.")
             raise
-        found[name] = np.array(values)
     return found
 
 
 def _measured(metric: Metric, outputs: Tensor, targets: Tensor) -> float:
     if hasattr(metric, "update") and hasattr(metric, "compute"):  # one of torchmetrics
-        metric.reset()  # type: ignore[attr-defined]
-        metric.update(_shaped(outputs, targets), targets)
-        value = metric.compute()
+        own: Any = deepcopy(metric)
+        own.distributed_available_fn = lambda: False  # the split is whole: others add nothing
+        own.reset()
+        own.update(_shaped(outputs, targets), targets)
+        value = own.compute()
     else:
         value = metric(outputs, targets)
     if isinstance(value, Tensor | np.ndarray) and list(value.shape) not in ([], [1]):

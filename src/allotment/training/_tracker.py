@@ -3,6 +3,7 @@
 import warnings
 from collections import deque
 from collections.abc import Mapping, Sequence
+from math import ceil
 
 import numpy as np
 import torch
@@ -14,6 +15,11 @@ from .._schema import Evaluation, Floats, LogEntry, TrainingState
 from ..settings import ROUNDS_PER_BLOCK
 
 N_ENTRIES = 300  # about so many log entries make a run's curve
+
+
+def entry_interval(rounds: int) -> int:
+    """Returns how many rounds lie between the log entries of a run of so many."""
+    return ROUNDS_PER_BLOCK * ceil(rounds / (N_ENTRIES * ROUNDS_PER_BLOCK))
 
 
 class Tracker:

@@ -5,7 +5,6 @@ from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from functools import partial
-from math import ceil
 
 import torch
 from torch import nn
@@ -19,7 +18,7 @@ from ._diagnostics import explain, is_told
 from ._evaluation import evaluate
 from ._result import are_optional, dead_layers
 from ._statistics import warn_of_shared_statistics
-from ._tracker import N_ENTRIES, BestCheckpoint, Tracker
+from ._tracker import BestCheckpoint, Tracker, entry_interval
 from ._validation import check_device, check_runs
 
 
@@ -155,7 +154,7 @@ def _entries(runs: Sequence[Run], whole: "_TrainerState", done: int) -> list[Log
     """Returns log entries, and makes the validation check they tell of, where they are due."""
     trainer, tracker = whole.trainer, whole.tracker
     settings, is_last = trainer.settings, done == trainer.settings.rounds
-    interval = ROUNDS_PER_BLOCK * ceil(settings.rounds / (N_ENTRIES * ROUNDS_PER_BLOCK))
+    interval = entry_interval(settings.rounds)
     every = settings.evaluate_every
     is_checked = every is not None and (done % every == 0 or is_last)
     if not (is_checked or is_last or done % interval == 0):
