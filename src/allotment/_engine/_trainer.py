@@ -87,7 +87,7 @@ class Trainer:
                 self._batches.losses(tasks, parameters.network),
                 PenaltySchedule(penalties, sizes, n_batches),
                 chosen.penalties.budget_scope,
-                is_joint=chosen.is_joint,
+                is_joint=self._tasks_per_step > 1,  # one task has nothing to be joined with
                 shares_inputs=self._batches.shares_inputs,
                 shares_streams=shares_streams,
                 why_apart=self._batches.why_apart,

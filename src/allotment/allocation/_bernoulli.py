@@ -17,6 +17,7 @@ class GateTable(Allocation):
     In evaluation a gate is open where that is at least as likely as shut; open ones are averaged.
     """
 
+    axes: tuple[tuple[str, str], ...] = (("logits", "TC"),)
     logits: nn.Parameter
 
     def __init__(
@@ -54,6 +55,7 @@ class GatesByExample(Allocation):
     """
 
     sees_examples = True
+    axes: tuple[tuple[str, str], ...] = (("offsets", "T"),)
     offsets: nn.Parameter
 
     def matrix(self) -> Tensor:

@@ -61,6 +61,7 @@ class GumbelMatrix(Allocation):
             (the paper's choice); ``"sampled"`` draws as in training.
     """
 
+    axes = (("logits", "TC"),)
     logits: nn.Parameter
     n_batches: Tensor
     annealing: Tensor | None  # start and floor, where runs that train together have others

@@ -35,6 +35,7 @@ class MetadataMatrix(Allocation):
         temperature: The temperature as a function of the number of training batches.
     """
 
+    axes = (("features", "T"), ("weight", "FC"), ("bias", "C"))
     features: Tensor
     n_batches: Tensor
 
@@ -87,6 +88,20 @@ class MetadataMatrix(Allocation):
             )
         return torch.sigmoid(self._advantage(rows.to(self.features))).detach()
 
+    def add_task(self, like: Any = None) -> None:
+        """Adds a task behind the others: by its features, or with those of another task."""
+        if isinstance(like, int):
+            super().add_task(like)
+            return
+        own, n_inputs = _numbers(like), self.features.shape[1]
+        if own is None or own.shape != (n_inputs,):
+            raise ValueError(
+                f"`like` should be a task, or the new one's features, {n_inputs} finite numbers. "
+                f"Found {_described(like, own).replace('features', 'like')}."
+            )
+        self.features = torch.cat([self.features, own.to(self.features).unsqueeze(0)])
+        self.n_tasks += 1
+
     def weights(
         self, task: int | Tensor, x: Tensor | None = None, *, noise: Tensor | None = None
     ) -> Tensor:
@@ -123,7 +138,7 @@ def _numbers(features: Any) -> Tensor | None:
     """Returns a copy of features as a tensor; None where they are no finite numbers."""
     try:
         copy = features.detach().clone() if isinstance(features, Tensor) else torch.tensor(features)
-    except (TypeError, ValueError):  # rows of different lengths, or no numbers
+    except (TypeError, ValueError, RuntimeError):  # rows of different lengths, or no numbers
         return None
     numbers = copy.to(torch.get_default_dtype())
     return numbers if numbers.isfinite().all() else None

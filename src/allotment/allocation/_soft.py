@@ -35,6 +35,7 @@ class SoftMatrix(Allocation):
             matrix and probabilities are these weights.
     """
 
+    axes = (("logits", "TC"),)
     logits: nn.Parameter
 
     def __init__(

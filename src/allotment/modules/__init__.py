@@ -21,6 +21,12 @@ from ._context import Noise as Noise
 from ._context import Pass as Pass
 from ._context import for_task as for_task
 from ._extraction import extract as extract
+from ._growth import Pruned as Pruned
+from ._growth import add_task as add_task
+from ._growth import drop_task as drop_task
+from ._growth import keep_tasks as keep_tasks
+from ._growth import own_modules as own_modules
+from ._growth import prune as prune
 from ._heads import HeadTable as HeadTable
 from ._heads import are_linear as are_linear
 from ._layer import ModularLayer as ModularLayer

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +13,7 @@ from ..modules import as_network
 from ..settings import TrainingSettings
 from ..tasks import Task
 from ._display import bar
+from ._new_tasks import NewTasks
 from ._result import FitResult, are_optional
 from ._signals import asked_by_signals
 from ._train import Progress, train
@@ -26,6 +28,8 @@ def fit(
     device: torch.device | str = "cpu",
     on_progress: Callable[[Progress], None] = lambda progress: None,
     show: bool | None = None,
+    only: Sequence[str] | None = None,
+    shared_learns: bool = False,
 ) -> FitResult:
     """Trains ``network`` on ``tasks`` in place and returns what was learnt; `print` it.
 
@@ -44,7 +48,26 @@ def fit(
         on_progress: Called after every ten rounds. It may look at ``progress.network(0)``, a copy
             of the network as it is then, and end the training by ``progress.stop()``.
         show: Whether to show a bar; None: in a terminal or a notebook.
+        only: Names of tasks to train alone, such as one that `add_task` added: their gates, heads
+            and what else is theirs. All else stays the same to the bit, and needs no tasks here.
+        shared_learns: With ``only``: whether components and what else tasks share learn too. Then
+            ``tasks`` should be all, and the result says how far the others drift on validation.
     """
+    if only is not None:
+        part = NewTasks(network, tasks, only, shared_learns)
+        try:
+            result = fit(
+                part.network,
+                part.tasks,
+                settings,
+                seed=seed,
+                device=device,
+                on_progress=on_progress,
+                show=show,
+            )
+        finally:
+            part.write_back()
+        return replace(result, drift=part.drift())
     history: list[LogEntry] = []
     run = Run(network, tasks, seed, settings)
     asked: list[str] = []

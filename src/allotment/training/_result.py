@@ -34,6 +34,8 @@ class FitResult:
         are_optional: Whether a task may use none of a layer's components: the layer adds to a part
             that every task has, or its gates depend on the example.
         failed_cause: Why the loss was not finite, where the examples are to blame.
+        drift: How the tasks that were not trained did before and after, where some were trained
+            alone and what tasks share has learnt with them.
     """
 
     embeddings: Floats
@@ -51,6 +53,7 @@ class FitResult:
     layer_sizes: tuple[int, ...]
     are_optional: tuple[bool, ...]
     failed_cause: str = ""
+    drift: "Drift | None" = None
 
     def dead(self) -> dict[str, list[int]]:
         """Returns, by task, the modular layers that give zeros for it: it uses nothing of them."""
@@ -111,7 +114,8 @@ class FitResult:
         how = ", stopped by Ctrl-C" if self.was_interrupted else ""
         title = f"{self.rounds:,}{planned} rounds{how}{best}"
         told = [f"! {sentence}" for sentence in self.warnings()]
-        return "\n".join([title, "", *lines, "", *told, *self._next()])
+        drift = [] if self.drift is None else [str(self.drift)]
+        return "\n".join([title, "", *lines, "", *told, *drift, *self._next()])
 
     def _columns(self) -> list[tuple[str, Floats]]:
         """Returns the numbers of each task, with their headings."""
@@ -189,6 +193,27 @@ class EvaluationResult:
     def _columns(self) -> list[tuple[str, Floats]]:
         shares = [] if self.accuracies is None else [("accuracy", self.accuracies)]
         return [("loss", self.losses), *shares, *self.metrics.items()]
+
+
+@dataclass(frozen=True)
+class Drift:
+    """How tasks did on validation before others were trained, and after it.
+
+    Attributes:
+        before: Of the network as it came.
+        after: Of the network as it is left.
+    """
+
+    before: EvaluationResult
+    after: EvaluationResult
+
+    def __str__(self) -> str:
+        before, after = self.before.by_task(), self.after.by_task()
+        lines = ["Drift of the other tasks on validation:"]
+        for name, numbers in before.items():
+            moves = [f"{k} {v:.4g} to {after[name][k]:.4g}" for k, v in numbers.items()]
+            lines.append(f"  {name}: {', '.join(moves) or 'not known'}")
+        return "\n".join(lines)
 
 
 def dead_layers(
