@@ -22,6 +22,7 @@ from .modules import TaskNetwork as TaskNetwork
 from .modules import add_task as add_task
 from .modules import budget_penalty as budget_penalty
 from .modules import connection_penalty as connection_penalty
+from .modules import costs as costs
 from .modules import disconnect_penalty as disconnect_penalty
 from .modules import drop_task as drop_task
 from .modules import entropy_penalty as entropy_penalty

@@ -21,7 +21,6 @@ from ._parameters import changes_by_batch as changes_by_batch
 from ._penalties import Budgets as Budgets
 from ._penalties import PenaltySchedule as PenaltySchedule
 from ._plan import ExecutionPlan as ExecutionPlan
-from ._plan import Operations as Operations
 from ._precision import rounded as rounded
 from ._precision import widened as widened
 from ._readers import IndexedReader as IndexedReader

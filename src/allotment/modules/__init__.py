@@ -20,6 +20,12 @@ from ._columns import ColumnLayer as ColumnLayer
 from ._context import Noise as Noise
 from ._context import Pass as Pass
 from ._context import for_task as for_task
+from ._costs import COSTS as COSTS
+from ._costs import Cost as Cost
+from ._costs import Costs as Costs
+from ._costs import Operations as Operations
+from ._costs import component_costs as component_costs
+from ._costs import costs as costs
 from ._extraction import extract as extract
 from ._growth import Pruned as Pruned
 from ._growth import add_task as add_task

@@ -173,7 +173,9 @@ def prune(network: TaskNetwork, components: Mapping[str, Sequence[int]] | None =
         if id(layer.allocation) not in done:  # several layers may have one
             done.add(id(layer.allocation))
             layer.allocation.keep_components(kept)
-        layer.keep_components(kept)
+        layer.components = nn.ModuleList(layer.components[at] for at in kept)
+        layer.names = [layer.names[at] for at in kept]
+        layer.kinds = [layer.kinds[at] for at in kept]
     network.number_layers()
     return Pruned(chosen, names, before - _n_parameters(network), before)
 

@@ -210,13 +210,6 @@ class ModularLayer(nn.Module):
                     f"{shapes(y)} from component {position} ({self.names[position]})."
                 )
 
-    def keep_components(self, places: Sequence[int]) -> None:
-        """Takes the components at these places alone; its allocation is told apart from this."""
-        self.components = nn.ModuleList(self.components[place] for place in places)
-        self.names = [self.names[place] for place in places]
-        self.kinds = [self.kinds[place] for place in places]
-        self._find_groups()
-
     def stack_(self) -> None:
         """Makes one module of each group of components, its parameters stacked ``[C, ...]``."""
         self._find_groups()

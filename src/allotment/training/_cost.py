@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from .._engine import Operations, Run
+from .._engine import Run
 from .._streams import torch_stream
-from ..modules import TaskNetwork
+from ..modules import Operations, TaskNetwork
 from ..tasks import GeneratedDataset, Split
 from ._diagnostics import two_examples
 
