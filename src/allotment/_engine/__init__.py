@@ -12,6 +12,8 @@ streams or one by one; a step eager, traced, or captured as a CUDA graph.
 from ._batches import noise_widths as noise_widths
 from ._compact import compact as compact
 from ._compact import fill as fill
+from ._costs import example_batch as example_batch
+from ._costs import gate_costs as gate_costs
 from ._dataset import why_fetched as why_fetched
 from ._losses import check_labels as check_labels
 from ._optimizer import group_rates as group_rates

@@ -95,7 +95,7 @@ def _training(
     started = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
     n_rounds = runs[0].settings.rounds
     is_over = resume_from is not None and resume_from.round == n_rounds
-    trainer = _trainer(runs, device, is_over)
+    trainer = _trainer(runs, device, is_over, resume_from)
     tracker = Tracker(trainer.parameters, trainer.n_tasks, n_last_rounds)
     best = _best_checkpoint(runs[0], trainer)
     whole = _TrainerState(trainer, tracker, best)
@@ -191,10 +191,13 @@ class _TrainerState:
         return state.round
 
 
-def _trainer(runs: Sequence[Run], device: torch.device, is_over: bool) -> Trainer:
+def _trainer(
+    runs: Sequence[Run], device: torch.device, is_over: bool, state: TrainingState | None = None
+) -> Trainer:
     """Returns the trainer of runs, or says which part of a network or loss fails in it."""
     try:
-        return Trainer(runs, device, is_over=is_over)
+        tensors = None if state is None else state.tensors
+        return Trainer(runs, device, is_over=is_over, resume_from=tensors)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # whatever a user's module raises
