@@ -29,6 +29,8 @@ class Allocation(nn.Module, ABC):
         n_noise: Uniform numbers that the draw of a training pass takes, for each example where
             weights depend on them; 0: nothing is drawn.
         same_in_evaluation: Whether every evaluation of a task has the same weights.
+        keeps_one: Whether the most likely gate opens where all others are shut, in training and in
+            evaluation, so that no task is left with nothing of a layer.
         n_batches: Training batches that have passed, where ``counts_batches``; else None.
         axes: The tensors that grow and shrink with tasks and components, by name, with a letter for
             each dimension: ``(("logits", "TC"),)``. Without any, no task is added or dropped.
@@ -40,6 +42,8 @@ class Allocation(nn.Module, ABC):
     sees_examples: bool = False
     n_noise: int = 0
     same_in_evaluation: bool = True
+    keeps_one: bool = False
+    _version = 2  # of its state: networks that were saved as version 1 left tasks with nothing
     axes: tuple[tuple[str, str], ...] = ()
     stands_alone = True  # a component with an allocation inside is not stacked with others
     n_batches: Tensor | None
@@ -196,6 +200,13 @@ class Allocation(nn.Module, ABC):
         if isinstance(old, nn.Parameter):
             new = nn.Parameter(new, requires_grad=old.requires_grad)
         setattr(owner, leaf, new)
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
+        if local_metadata.get("version", self._version) < 2:
+            self.keeps_one = False  # so that its outputs are those that it had
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def extra_repr(self) -> str:
         return f"n_tasks={self.n_tasks}, n_components={self.n_components}"

@@ -192,6 +192,10 @@ class Experiment:
         outputs = {task.name: task.n_outputs for task in tasks}
         measure = self.report.measure or _measure_of(tasks)
         allocation = {"kind": method.allocation.name, **dict(method.allocation.options)}
+        # Told where it is so: older records, which do not have it, are of networks without.
+        allocation.pop("keeps_one", None)
+        if any(layer.allocation.keeps_one for layer in network.modular_layers):
+            allocation["keeps_one"] = True
         if method.structure is not None:
             allocation["structure"] = method.structure.__name__
         return RunHeader(

@@ -1,6 +1,5 @@
 """What allocations do while they train, told to Lightning's loggers."""
 
-import warnings
 from typing import Any
 
 import torch
@@ -8,7 +7,8 @@ from lightning import Callback, LightningModule, Trainer
 from lightning.pytorch.utilities import rank_zero_only
 
 from .._checks import check_at_least, check_whole, described
-from ..training import are_optional, dead_layers
+from ..modules import TaskNetwork
+from ..training import DeadTasks
 from ._module import MultiTaskModule
 
 
@@ -16,7 +16,7 @@ class AllocationLogger(Callback):
     """Logs how open the gates are, and warns once of each task that uses nothing of a layer.
 
     ``gates_open`` is the share of gates that evaluation has open, and ``gates_open/a`` that of a
-    task. The warning comes after an epoch of Lightning's.
+    task. The warning comes with the entry, or after the epoch, at which it is first seen.
 
     Args:
         every: Steps between entries.
@@ -29,7 +29,7 @@ class AllocationLogger(Callback):
         check_at_least("every", every, 1)
         self._every = every
         self._probabilities = probabilities
-        self._told: set[str] = set()
+        self._watch: DeadTasks | None = None
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
         if not isinstance(pl_module, MultiTaskModule):
@@ -44,6 +44,8 @@ class AllocationLogger(Callback):
         if trainer.global_step % self._every == 0 and trainer.is_global_zero:
             for logger in trainer.loggers:
                 logger.log_metrics(self._values(pl_module), step=trainer.global_step)
+            assert isinstance(pl_module, MultiTaskModule)
+            self._look(trainer, pl_module.network)
 
     def _values(self, module: LightningModule) -> dict[str, float]:
         assert isinstance(module, MultiTaskModule)
@@ -56,18 +58,16 @@ class AllocationLogger(Callback):
                 found |= {f"probability/{name}/{n}": value for n, value in enumerate(row)}
         return found
 
-    @rank_zero_only
-    @torch.no_grad()
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         assert isinstance(pl_module, MultiTaskModule)
-        network = pl_module.network
-        matrix = network.matrix().cpu().numpy()
-        dead = dead_layers(matrix, network.task_names, network.layer_sizes, are_optional(network))
-        for name, layers in dead.items():
-            if name not in self._told:
-                self._told.add(name)
-                warnings.warn(
-                    f"Task {name!r} should use something of every modular layer. "
-                    f"Found that it uses nothing of layer {', '.join(map(str, layers))}.",
-                    stacklevel=2,
-                )
+        self._look(trainer, pl_module.network)
+
+    @rank_zero_only
+    @torch.no_grad()
+    def _look(self, trainer: Trainer, network: TaskNetwork) -> None:
+        """Warns of tasks that are left with nothing, each once."""
+        if self._watch is None:
+            self._watch = DeadTasks(network, network.task_names)
+        gates = (network.probabilities(), network.matrix())
+        dead = self._watch.look(*(part.cpu().double().numpy() for part in gates))
+        self._watch.tell(dead, f" at step {trainer.global_step:,}")

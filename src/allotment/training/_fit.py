@@ -12,9 +12,10 @@ from .._schema import LogEntry
 from ..modules import as_network
 from ..settings import TrainingSettings
 from ..tasks import Task
+from ._dead import are_optional, dead_sentence
 from ._display import bar
 from ._new_tasks import NewTasks
-from ._result import FitResult, are_optional
+from ._result import FitResult
 from ._signals import asked_by_signals
 from ._train import Progress, train
 
@@ -71,9 +72,11 @@ def fit(
     history: list[LogEntry] = []
     run = Run(network, tasks, seed, settings)
     asked: list[str] = []
+    told: set[str] = set()  # tasks that were left with nothing on the way
     with asked_by_signals(asked.append, terminates=False), bar(settings.rounds, show) as shown:
         for progress in train([run], device=device):
             history += progress.entries or []
+            told |= {name for dead in progress.dead or [] for name in dead}
             shown(progress)
             if progress.outcomes is None:  # the last one repeats the round before it
                 _tell(on_progress, progress, run)
@@ -101,8 +104,11 @@ def fit(
         layer_sizes=run.network.layer_sizes,
         are_optional=are_optional(run.network),
     )
+    dead = result.dead()
+    known = dead_sentence(dead) if dead and set(dead) <= told else ""
     for sentence in result.warnings():
-        warnings.warn(sentence, stacklevel=2)
+        if sentence != known:
+            warnings.warn(sentence, stacklevel=2)
     return result
 
 

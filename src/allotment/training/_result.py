@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from .._schema import Evaluation, Floats, LogEntry
-from ..modules import TaskNetwork
+from ._dead import dead_layers, dead_sentence
 
 
 @dataclass(frozen=True)
@@ -93,15 +93,7 @@ class FitResult:
     def _of_dead(self) -> list[str]:
         """Returns which tasks use nothing of some layer, if any."""
         dead = self.dead()
-        if not dead:
-            return []
-        name, layers = next(iter(dead.items()))
-        others = f" (and {len(dead) - 1} more)" if len(dead) > 1 else ""
-        return [
-            f"Task {name!r}{others} uses no component of modular layer {layers[0]}, which gives "
-            "zeros for it. `disconnect_weight=1.0`, a larger `budget` or a higher `p_init` of the "
-            "gates keep one open."
-        ]
+        return [dead_sentence(dead)] if dead else []
 
     def __str__(self) -> str:
         columns = [_aligned(["task", *self.task_names], "<")]
@@ -214,28 +206,6 @@ class Drift:
             moves = [f"{k} {v:.4g} to {after[name][k]:.4g}" for k, v in numbers.items()]
             lines.append(f"  {name}: {', '.join(moves) or 'not known'}")
         return "\n".join(lines)
-
-
-def dead_layers(
-    matrix: Floats,
-    task_names: Sequence[str],
-    layer_sizes: Sequence[int],
-    are_optional: Sequence[bool],
-) -> dict[str, list[int]]:
-    """Returns, by task, the modular layers of which it uses nothing, but should use something."""
-    ends = np.cumsum(layer_sizes)[:-1]
-    layers = np.split(np.nan_to_num(matrix, nan=1.0), ends, axis=1)
-    found = {
-        name: [n for n, layer in enumerate(layers) if not (are_optional[n] or layer[task].any())]
-        for task, name in enumerate(task_names)
-    }
-    return {name: numbers for name, numbers in found.items() if numbers}
-
-
-def are_optional(network: TaskNetwork) -> tuple[bool, ...]:
-    """Returns for each modular layer whether a task may use none of its components."""
-    layers = network.modular_layers
-    return tuple(layer.is_update or layer.allocation.sees_examples for layer in layers)
 
 
 def _aligned(cells: Sequence[str], side: str) -> list[str]:
