@@ -16,7 +16,7 @@ from allotment import Allocation as Allocation
 from allotment import Annealing as Annealing
 from allotment import FixedMatrix as FixedMatrix
 from allotment import GeneratedDataset as GeneratedDataset
-from allotment import GumbelMatrix as GumbelMatrix
+from allotment import GumbelMatrix as _GumbelMatrix
 from allotment import ModularLayer as ModularLayer
 from allotment import MultiTaskNetwork as MultiTaskNetwork
 from allotment import NoSharing as NoSharing
@@ -39,6 +39,8 @@ from allotment.paper.networks import SameAvgPool2d as SameAvgPool2d
 from allotment.paper.networks import SameConv2d as SameConv2d
 from allotment.paper.networks import SameMaxPool2d as SameMaxPool2d
 from allotment.records import describe_environment
+
+GumbelMatrix = partial(_GumbelMatrix, keeps_one=False)  # as when the cases were recorded
 
 Array = NDArray[Any]
 

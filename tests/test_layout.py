@@ -12,7 +12,9 @@ from pytest import MonkeyPatch, mark
 
 import allotment as al
 from allotment._schema import Evaluation, LogEntry, RunHeader, TrainingState
+from allotment.modules import Cost, Costs, Pruned
 from allotment.tasks import TablePreprocessing, TableTasks
+from allotment.training._result import Drift
 from tools.contributing import RINGS
 from tools.imports import Module, Package
 
@@ -24,6 +26,7 @@ PUBLIC_VALUES: list[type] = [
     *(al.Task, al.Run, al.FitResult, al.Progress, al.Outcome, al.ExecutionPlan),
     *(al.TrainingSettings, al.Optimization, al.Penalties, al.Augmentation, al.Execution),
     *(Evaluation, LogEntry, RunHeader, TrainingState),
+    *(Cost, Costs, Pruned, Drift),
 ]
 
 _CORE = {"_ops", "allocation", "modules"}

@@ -20,13 +20,17 @@ from .modules import MultiTaskNetwork as MultiTaskNetwork
 from .modules import Noise as Noise
 from .modules import PerTask as PerTask
 from .modules import TaskNetwork as TaskNetwork
+from .modules import add_task as add_task
 from .modules import budget_penalty as budget_penalty
 from .modules import connection_penalty as connection_penalty
+from .modules import costs as costs
 from .modules import disconnect_penalty as disconnect_penalty
+from .modules import drop_task as drop_task
 from .modules import entropy_penalty as entropy_penalty
 from .modules import extract as extract
 from .modules import for_task as for_task
 from .modules import modularize as modularize
+from .modules import prune as prune
 from .modules import task_embeddings as task_embeddings
 from .settings import Augmentation as Augmentation
 from .settings import Execution as Execution

@@ -65,7 +65,7 @@ def test_extreme_noise_gives_binary_gates_and_finite_gradients() -> None:
 
 def test_a_gate_opens_where_its_noise_exceeds_the_probability_to_be_shut() -> None:
     prior = torch.linspace(0.1, 0.9, 9).view(1, 9)
-    matrix = GumbelMatrix(1, 9, p_init=prior)
+    matrix = GumbelMatrix(1, 9, p_init=prior, keeps_one=False)
     for u in (0.05, 0.36, 0.64, 0.95):
         expected = (u > 1 - prior[0]).float()
         assert_close(matrix.gates(0, noise=torch.full((9,), u)), expected, rtol=0, atol=0)
@@ -73,7 +73,7 @@ def test_a_gate_opens_where_its_noise_exceeds_the_probability_to_be_shut() -> No
 
 @mark.parametrize("is_training", [True, False])
 def test_no_open_gate_gives_weights_of_zero(is_training: bool) -> None:
-    matrix = GumbelMatrix(1, 3, p_init=0.1).train(is_training)
+    matrix = GumbelMatrix(1, 3, p_init=0.1, keeps_one=False).train(is_training)
     weights = matrix.weights(0, noise=torch.full((3,), 0.2))
     assert_close(weights.detach(), torch.zeros(3), rtol=0, atol=0)
 

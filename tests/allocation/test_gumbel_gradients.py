@@ -65,6 +65,7 @@ def test_the_gradient_of_a_gate_agrees_with_finite_differences_of_the_soft_one()
 def test_the_gradient_of_the_weights_goes_through_the_division(noisy: list[float]) -> None:
     advantages = [0.4, -0.3, 0.1]
     matrix = a_matrix(advantages)
+    matrix.keeps_one = False
     upstream = torch.tensor([1.0, -2.0, 0.7]).double()
     weights = matrix.weights(0, noise=a_noise(advantages, noisy))
     (weights * upstream).sum().backward()

@@ -45,7 +45,8 @@ def metadata_network_with_a_hidden_layer() -> MultiTaskNetwork:
 
 
 def test_probabilities_are_those_of_a_linear_function_of_the_features() -> None:
-    matrix = MetadataMatrix(2, 1, features=[[1.0, 2.0], [0.0, -1.0]], p_init=0.75)
+    features = [[1.0, 2.0], [0.0, -1.0]]
+    matrix = MetadataMatrix(2, 1, features=features, p_init=0.75, keeps_one=False)
     with torch.no_grad():
         matrix.weight[:, 0] = torch.tensor([[0.5, 0.0], [1.0, -1.0]])
     prior = torch.tensor(3.0).log()  # of 0.75

@@ -24,7 +24,7 @@ def test_a_gate_is_open_as_often_as_its_probability_says(p_open: float) -> None:
 
 
 def test_open_gates_share_one_weight() -> None:
-    matrix = StraightThroughMatrix(2, 4, p_init=P)
+    matrix = StraightThroughMatrix(2, 4, p_init=P, keeps_one=False)
     weights = matrix.weights(0, noise=torch.tensor([0.9, 0.4, 0.3, 0.7]))  # above 1 - p
     assert_close(weights.detach(), torch.tensor([1.0, 0.0, 1.0, 1.0]) / 3)
     assert_close(matrix.weights(0, noise=torch.full((4,), 0.01)).detach(), torch.zeros(4))
@@ -47,7 +47,8 @@ def test_the_same_noise_opens_the_gates_of_a_gumbel_matrix() -> None:
     ],
 )
 def test_the_gradient_is_that_of_the_probability(noise: list[float]) -> None:
-    matrix, p = StraightThroughMatrix(2, 4, p_init=P.tolist()), torch.tensor(P[0].tolist())
+    matrix = StraightThroughMatrix(2, 4, p_init=P.tolist(), keeps_one=False)
+    p = torch.tensor(P[0].tolist())
     upstream = torch.tensor([1.0, -2.0, 0.7, 3.0])
     weights = matrix.weights(0, noise=torch.tensor(noise))
     (weights * upstream).sum().backward()

@@ -11,9 +11,8 @@ from torch.nn.utils import clip_grad_norm_
 from torch.testing import assert_close
 
 from allotment._engine import Trainer
-from allotment._engine._plan import Operations
 from allotment.allocation import Allocation, GumbelMatrix
-from allotment.modules import ModularLayer, MultiTaskNetwork, TaskNetwork
+from allotment.modules import ModularLayer, MultiTaskNetwork, Operations, TaskNetwork
 from allotment.settings import Optimization, TrainingSettings, UncertaintyWeighting
 from allotment.training import Run
 from tests.engine.own_allocations import GatesByExample, LoadBalanced, Rewarded, SoftMixture

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
+from shutil import copytree
 from typing import Any
 
 import numpy as np
@@ -87,7 +88,7 @@ def test_every_run_is_recorded(out: Path) -> None:
     assert kinds == {
         "mixture": {"kind": "Shares"},
         "router": {"kind": "ByExample"},
-        "gumbel": {"kind": "GumbelMatrix", "p_init": 0.9},
+        "gumbel": {"kind": "GumbelMatrix", "p_init": 0.9, "keeps_one": True},
     }
 
 
@@ -121,6 +122,20 @@ def test_a_trained_network_comes_back(method: str, out: Path) -> None:
         x, y = task.test.examples()
         found = (loaded(x, task.name).argmax(dim=1) == y).double().mean().item()
         assert abs(found - expected) < 1e-6
+
+
+def test_gates_are_kept_where_the_record_says_so_and_not_where_it_is_older(
+    out: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "older"
+    copytree(out / "gumbel" / "seed-001", folder)
+    settings = folder / "settings.json"
+    for is_kept in (True, False):
+        loaded = al.load(folder, experiment=OWN)
+        filled = al.load(folder, network=al.load(out / "gumbel" / "seed-000", experiment=OWN))
+        for network in (loaded, filled):
+            assert {layer.allocation.keeps_one for layer in network.modular_layers} == {is_kept}
+        settings.write_text(settings.read_text().replace('"keeps_one": true', '"older": true'))
 
 
 def test_a_sweep_that_was_stopped_ends_as_one_that_never_was(out: Path, tmp_path: Path) -> None:

@@ -92,3 +92,22 @@ def test_mixed_precision_comes_near_full(tmp_path: Path) -> None:
         if before[name].is_floating_point():
             moved = (full[name] - before[name]).norm()
             assert (mixed[name] - full[name]).norm() <= 0.1 * moved + 1e-6, name
+
+
+def test_budgets_by_task_and_by_cost_are_those_of_fit(tmp_path: Path) -> None:
+    settings = SETTINGS.changed(
+        budget={"a": 0.2, "c": 0.9}, budget_weight=5.0, cost=(1.0, 5.0, 2.0)
+    )
+    fitted = network()
+    al.fit(fitted, tasks(), settings.changed(keep_best=False), seed=5)
+    assert_alike(trained(tmp_path, settings, tasks()), fitted.state_dict())
+    assert "gate_costs" not in MultiTaskModule(network(), tasks(), settings).state_dict()
+
+
+def test_latencies_are_measured_once_and_kept_in_checkpoints() -> None:
+    settings = SETTINGS.changed(cost="latency")
+    module = MultiTaskModule(network(), tasks(), settings)
+    assert module.gate_costs is not None and (module.gate_costs > 0).all()
+    again = MultiTaskModule(network(), tasks(), settings)
+    again.load_state_dict(module.state_dict())
+    assert_close(again.gate_costs, module.gate_costs, rtol=0, atol=0)

@@ -78,7 +78,8 @@ def test_the_sole_open_component_learns_its_weights_while_only_the_others_logits
 def test_no_open_gate_gives_a_zero_output(
     is_training: bool, is_stacked: bool, task: int | Tensor
 ) -> None:
-    layer = ModularLayer([nn.Linear(4, 2) for _ in range(3)], GumbelMatrix(1, 3, p_init=0.2))
+    allocation = GumbelMatrix(1, 3, p_init=0.2, keeps_one=False)
+    layer = ModularLayer([nn.Linear(4, 2) for _ in range(3)], allocation)
     layer = (stacked(layer) if is_stacked else layer).train(is_training)
     y = layer(torch.randn(5, 4), task=task, noise=torch.full((3,), SHUT))
     assert_close(y.detach(), torch.zeros(5, 2), rtol=0, atol=0)
@@ -86,6 +87,7 @@ def test_no_open_gate_gives_a_zero_output(
 
 def test_with_no_open_gate_logits_move_still() -> None:
     layer = linear_layer()
+    layer.allocation.keeps_one = False
     (layer(torch.randn(5, 4), task=0, noise=torch.full((3,), SHUT)) - 1).square().sum().backward()
     assert (gradient(logits_of(layer)) != 0).all()
     assert all((gradient(weight_of(layer, position)) == 0).all() for position in range(3))

@@ -49,7 +49,7 @@ def test_learnt_methods_begin_and_are_limited_as_in_the_paper(
     name: str, method: str, options: dict[str, Any], training: dict[str, Any]
 ) -> None:
     declared = EXPERIMENTS[name].method(method)
-    assert declared.allocation == using(GumbelMatrix, **options)
+    assert declared.allocation == using(GumbelMatrix, keeps_one=False, **options)
     assert declared.training == training
     penalties = declared.settings(EXPERIMENTS[name].training).penalties
     assert penalties == Penalties(budget=training.get("budget"))

@@ -162,13 +162,21 @@ def penalty(network: TaskNetwork, task: int, settings: TrainingSettings, progres
     chosen = settings.penalties
     p = network.probabilities(None if chosen.budget_scope == "global" else task)
     total = torch.zeros(())
-    if chosen.budget is not None:
-        total = total + chosen.budget_weight * torch.relu(p.mean() - chosen.budget)
+    counts = (
+        torch.tensor(chosen.cost) if isinstance(chosen.cost, tuple) else torch.ones(p.shape[-1])
+    )
+    share = (p * counts).sum(dim=-1).mean() / counts.sum()
+    budget = chosen.budget
+    if isinstance(budget, tuple):
+        budget = budget[task]
+    if budget is not None:
+        assert isinstance(budget, float)
+        total = total + chosen.budget_weight * torch.relu(share - budget)
     entropy = -(p * p.log() + (1 - p) * (1 - p).log())
     if chosen.entropy_weight:
         ramp = chosen.entropy_weight * progress**chosen.entropy_power
         total = total + ramp * entropy.mean()
-    total = total + chosen.connection_weight * p.mean()
+    total = total + chosen.connection_weight * share
     if chosen.disconnect_weight:
         for layer in (1 - p).split(list(network.layer_sizes), dim=-1):
             total = total + chosen.disconnect_weight * layer.prod(dim=-1).mean()

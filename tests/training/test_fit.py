@@ -138,7 +138,8 @@ def test_images_of_bytes_are_predicted_as_they_were_trained_on() -> None:
 def test_a_task_that_uses_nothing_is_told_of_in_every_outcome() -> None:
     rows = [[[True, False], [True, True]], [[False, False], [True, True]]]
     built = [a_network(FixedMatrix(own, reduce="sum")) for own in rows]
-    *_, last = train([Run(network, lines(), 0, SETTINGS) for network in built])
+    with warns(UserWarning, match=r"uses no component of modular layer 0 at round 10, which"):
+        *_, last = train([Run(network, lines(), 0, SETTINGS) for network in built])
     assert last.outcomes is not None
     assert [outcome.dead for outcome in last.outcomes] == [{}, {"line 0": [0]}]
     with warns(UserWarning, match=r"Task 'line 0' uses no component of modular layer 0"):

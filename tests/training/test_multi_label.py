@@ -10,9 +10,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from allotment._engine import Trainer
-from allotment._engine._plan import Operations
 from allotment.allocation import FixedMatrix, GumbelMatrix
-from allotment.modules import ModularLayer, MultiTaskNetwork
+from allotment.modules import ModularLayer, MultiTaskNetwork, Operations
 from allotment.settings import Optimization, TrainingSettings
 from allotment.tasks import Split, Task
 from allotment.training import Run, fit, plan, train

@@ -12,9 +12,8 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader, Dataset
 
 from allotment._engine import Trainer
-from allotment._engine._plan import Operations
 from allotment.allocation import FixedMatrix
-from allotment.modules import MultiTaskNetwork
+from allotment.modules import MultiTaskNetwork, Operations
 from allotment.tasks import MultiLabel, Task
 from allotment.training import Run, fit, plan, train
 from tests.training.test_multi_label import SETTINGS, a_network, labelled

@@ -13,6 +13,8 @@ from ._augmentation import Augmenter as Augmenter
 from ._batches import noise_widths as noise_widths
 from ._compact import compact as compact
 from ._compact import fill as fill
+from ._costs import example_batch as example_batch
+from ._costs import gate_costs as gate_costs
 from ._dataset import why_fetched as why_fetched
 from ._forward import GradientPass as GradientPass
 from ._losses import check_labels as check_labels
@@ -22,7 +24,6 @@ from ._parameters import changes_by_batch as changes_by_batch
 from ._penalties import Budgets as Budgets
 from ._penalties import PenaltySchedule as PenaltySchedule
 from ._plan import ExecutionPlan as ExecutionPlan
-from ._plan import Operations as Operations
 from ._precision import rounded as rounded
 from ._precision import widened as widened
 from ._readers import IndexedReader as IndexedReader

@@ -123,7 +123,7 @@ class Forward:
             return network.probabilities(None if self._is_global else task)
 
         probabilities = functional_call(self._within, state, (probabilities_of,))
-        return (self.penalties(probabilities, budgets, self.parameters.n_batches),)
+        return (self.penalties(probabilities, task, budgets, self.parameters.n_batches),)
 
 
 class Found(NamedTuple):

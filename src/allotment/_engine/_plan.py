@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils.flop_counter import flop_registry
 
 from .._checks import first_line
+from ..modules import Operations
 from ..settings import TrainingSettings
 from ._batch import Batch
 from ._forward import Forward
@@ -93,23 +92,6 @@ class Findings:
 
     n_operations: int  # floating-point operations of a forward pass of one run
     side_effects: str  # what a pass changes in Python itself; empty for nothing
-
-
-class Operations(TorchDispatchMode):
-    """Counts floating-point operations of products and convolutions.
-
-    Torch's own counter also follows modules by hooks, which fails on modules that compute their
-    weights, such as those with a weight norm.
-    """
-
-    total = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), options=None):  # type: ignore[no-untyped-def]
-        result = function(*arguments, **(options or {}))
-        count = flop_registry.get(function._overloadpacket)
-        if count is not None:
-            self.total += int(count(*arguments, **(options or {}), out_val=result))
-        return result
 
 
 @torch.no_grad()

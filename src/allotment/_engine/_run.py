@@ -40,6 +40,7 @@ class Run:
                 f"`settings` should be TrainingSettings. Found {described(self.settings)}."
             )
         self._put_in_order()
+        self.settings.penalties.budgets([task.name for task in self.tasks])  # which checks names
         self._check_validation()
         self._check_sampling()
         self._check_shared_examples()

@@ -13,6 +13,7 @@ from ..settings import TrainingSettings
 from ._batch import Block
 from ._batches import Batches, DeviceBatches
 from ._compact import compact, fill
+from ._costs import gate_costs
 from ._dataset import why_fetched
 from ._forward import BalancingError, Forward, GradientPass
 from ._optimizer import step_taker
@@ -41,10 +42,18 @@ from ._vmapped import Vmapped
 class Trainer:
     """``R`` runs on a device, and the step that takes all of them further, as `plan` says.
 
-    With ``is_over`` there are no steps to come, and none is recorded.
+    With ``is_over`` there are no steps to come, and none is recorded. ``resume_from`` are the
+    tensors of a state that is to be loaded: what was measured then is not measured again.
     """
 
-    def __init__(self, runs: Sequence[Run], device: torch.device, *, is_over: bool = False) -> None:
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        device: torch.device,
+        *,
+        is_over: bool = False,
+        resume_from: Mapping[str, Tensor] | None = None,
+    ) -> None:
         self.settings = chosen = runs[0].settings
         self.device = device
         self.n_tasks = len(runs[0].tasks)
@@ -70,6 +79,8 @@ class Trainer:
         )
         self._batches: Batches = kind(runs, self.parameters.network, device)
         self._drawn = (0, self._batches.make(0))
+        measured = (resume_from or {}).get("costs")
+        self._costs = gate_costs(runs[0], device) if measured is None else measured.to(device)
         self._graph: GraphSteps | None = None
         self.plan = self._prepare(runs, n_batches, is_over)
         self.plan.warn()
@@ -77,8 +88,6 @@ class Trainer:
     def _prepare(self, runs: Sequence[Run], n_batches: int, is_over: bool) -> ExecutionPlan:
         """Finds out how steps are best taken, and records one; what that moves is put back."""
         chosen, parameters = self.settings, self.parameters
-        penalties = [run.settings.penalties for run in runs]
-        sizes = parameters.network.layer_sizes
         block = self._batches.here(self._drawn[1])
         tasks = [run.tasks for run in runs]
 
@@ -86,9 +95,9 @@ class Trainer:
             return Forward(
                 parameters,
                 self._batches.losses(tasks, parameters.network),
-                PenaltySchedule(penalties, sizes, n_batches),
+                PenaltySchedule(runs, n_batches, self._costs),
                 chosen.penalties.budget_scope,
-                is_joint=chosen.is_joint,
+                is_joint=self._tasks_per_step > 1,  # one task has nothing to be joined with
                 shares_inputs=self._batches.shares_inputs,
                 shares_streams=shares_streams,
                 why_apart=self._batches.why_apart,
@@ -241,8 +250,13 @@ class Trainer:
         now = compact("now", self.parameters.changing(), self.parameters)
         ema = self._ema.state() if self._ema is not None else {}
         remembered = compact("balancing", self._balancing_state(), self.parameters)
-        batches = self._batches.state()
+        batches = self._batches.state() | self._measured()
         return {"steps": steps, **now, **self._steps.state(), **ema, **remembered, **batches}
+
+    def _measured(self) -> dict[str, Tensor]:
+        """Returns what would be another number if it were measured again."""
+        is_measured = self.settings.penalties.cost == "latency" and self._costs is not None
+        return {"costs": self._costs.to("cpu", copy=True)} if is_measured else {}  # type: ignore[union-attr]
 
     @torch.no_grad()
     def load(self, tensors: Mapping[str, Tensor]) -> None:

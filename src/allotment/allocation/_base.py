@@ -1,11 +1,13 @@
 """The interface of every way of sharing components between tasks."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_count
+from .._checks import check_count, described
 
 
 class Allocation(nn.Module, ABC):
@@ -27,7 +29,11 @@ class Allocation(nn.Module, ABC):
         n_noise: Uniform numbers that the draw of a training pass takes, for each example where
             weights depend on them; 0: nothing is drawn.
         same_in_evaluation: Whether every evaluation of a task has the same weights.
+        keeps_one: Whether the most likely gate opens where all others are shut, in training and in
+            evaluation, so that no task is left with nothing of a layer.
         n_batches: Training batches that have passed, where ``counts_batches``; else None.
+        axes: The tensors that grow and shrink with tasks and components, by name, with a letter for
+            each dimension: ``(("logits", "TC"),)``. Without any, no task is added or dropped.
     """
 
     n_tasks: int
@@ -36,6 +42,9 @@ class Allocation(nn.Module, ABC):
     sees_examples: bool = False
     n_noise: int = 0
     same_in_evaluation: bool = True
+    keeps_one: bool = False
+    _version = 2  # of its state: networks that were saved as version 1 left tasks with nothing
+    axes: tuple[tuple[str, str], ...] = ()
     stands_alone = True  # a component with an allocation inside is not stacked with others
     n_batches: Tensor | None
 
@@ -111,6 +120,100 @@ class Allocation(nn.Module, ABC):
 
         It is called on copies, and only where they do differ. Here there are no such numbers.
         """
+
+    def add_task(self, like: Any = None) -> None:
+        """Adds a task behind the others, with a copy of the row of the task ``like``.
+
+        None: with a row that favours no component, see `new_row`.
+        """
+        if not isinstance(like, int | None):
+            raise ValueError(
+                "`like` should be one of the network's tasks, or None, where gates do not follow "
+                f"from what is known of a task. Found {described(like)} for {type(self).__name__}."
+            )
+
+        def grown(name: str, table: Tensor) -> Tensor:
+            own = self.new_row(name, table) if like is None else table[like]
+            return torch.cat([table, own.unsqueeze(0)])
+
+        self._change("T", grown)
+        self.n_tasks += 1
+
+    def new_row(self, name: str, table: Tensor) -> Tensor:
+        """Returns what a task that is like no other starts with, in one of its tables: zeros."""
+        return torch.zeros_like(table[0])
+
+    def keep_tasks(self, tasks: Sequence[int]) -> None:
+        """Takes these tasks alone, in this order."""
+        self._change("T", lambda name, table: table[list(tasks)])
+        self.n_tasks = len(tasks)
+
+    def keep_components(self, components: Sequence[int]) -> None:
+        """Takes these components alone; weights of the others should be zero for every task."""
+        places = torch.tensor(list(components))
+        if self.n_noise == self.n_components:  # a draw for each component
+            self.n_noise = len(components)
+        for name, letters in self._tables("C"):
+            dim = letters.index("C")
+            self._replace(name, lambda t, dim=dim: t.index_select(dim, places.to(t.device)))  # type: ignore[misc]
+        self.n_components = len(components)
+
+    def task_tables(self) -> list[Tensor]:
+        """Returns the tensors that have a row for each task."""
+        found = (self._owner(name)[2] for name, _ in self._tables("T"))
+        return [table for table in found if table is not None]
+
+    @torch.no_grad()
+    def take_rows(self, other: "Allocation", tasks: Sequence[int]) -> None:
+        """Copies the rows of another, which has these tasks alone, into those of the tasks."""
+        for own, theirs in zip(self.task_tables(), other.task_tables(), strict=True):
+            own[list(tasks)] = theirs.to(own)
+
+    @property
+    def can_lose_components(self) -> bool:
+        """Whether components that no task uses in evaluation can be told, and taken away."""
+        is_told = self.same_in_evaluation and not self.sees_examples
+        return is_told and bool(self._tables("C"))
+
+    def _tables(self, letter: str) -> list[tuple[str, str]]:
+        """Returns the names and axes of the tensors that have an axis, those that there are."""
+        return [
+            (name, letters)
+            for name, letters in self.axes
+            if letter in letters and self._owner(name)[2] is not None
+        ]
+
+    def _owner(self, name: str) -> tuple[nn.Module, str, Tensor | None]:
+        path, _, leaf = name.rpartition(".")
+        owner = self.get_submodule(path)
+        return owner, leaf, getattr(owner, leaf)
+
+    def _change(self, letter: str, changed: Callable[[str, Tensor], Tensor]) -> None:
+        tables = self._tables(letter)
+        if not tables:
+            raise ValueError(
+                "`network` should have allocations whose tasks may come and go, such as say in "
+                f"`axes` which tensors have a row for each. Found {type(self).__name__}."
+            )
+        for name, _ in tables:
+            self._replace(name, lambda table, name=name: changed(name, table))  # type: ignore[misc]
+
+    @torch.no_grad()
+    def _replace(self, name: str, changed: Callable[[Tensor], Tensor]) -> None:
+        """Puts another tensor in the place of one, a parameter where that is one."""
+        owner, leaf, old = self._owner(name)
+        assert old is not None
+        new = changed(old.detach()).clone()
+        if isinstance(old, nn.Parameter):
+            new = nn.Parameter(new, requires_grad=old.requires_grad)
+        setattr(owner, leaf, new)
+
+    def _load_from_state_dict(
+        self, state_dict: dict[str, Any], prefix: str, local_metadata: dict[str, Any], *rest: Any
+    ) -> None:
+        if local_metadata.get("version", self._version) < 2:
+            self.keeps_one = False  # so that its outputs are those that it had
+        super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
     def extra_repr(self) -> str:
         return f"n_tasks={self.n_tasks}, n_components={self.n_components}"

@@ -18,6 +18,7 @@ class RunningBaseline(nn.Module):
         decay: How much of the mean a batch leaves, strictly between 0 and 1.
     """
 
+    axes = (("baseline.mean", "T"), ("baseline.n_seen", "T"))  # of an allocation that has it
     mean: Tensor  # [T]
     n_seen: Tensor  # [T]
 

@@ -8,15 +8,17 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from ._base import Allocation, row
-from ._gumbel import averaged, prior
+from ._gumbel import averaged, keep_one, prior
 
 
 class GateTable(Allocation):
     """A logit for each gate, shape ``[T, C]``; a subclass says how gates are drawn and learnt.
 
     In evaluation a gate is open where that is at least as likely as shut; open ones are averaged.
+    With ``keeps_one`` the most likely gate opens where all are shut.
     """
 
+    axes: tuple[tuple[str, str], ...] = (("logits", "TC"),)
     logits: nn.Parameter
 
     def __init__(
@@ -25,23 +27,32 @@ class GateTable(Allocation):
         n_components: int,
         *,
         p_init: float | Tensor | Sequence[Sequence[float]] = 0.5,
+        keeps_one: bool = False,
     ) -> None:
         super().__init__(n_tasks, n_components)
         self.logits = nn.Parameter(torch.logit(prior(p_init, n_tasks, n_components)))
+        self.keeps_one = keeps_one
         self.n_noise = n_components
 
     def weights(
         self, task: int | Tensor, x: Tensor | None = None, *, noise: Tensor | None = None
     ) -> Tensor:
         logits = row(self.logits, task)
-        return self.training_weights(logits, noise) if self.training else averaged(likely(logits))
+        if self.training:
+            return self.training_weights(logits, noise)
+        return averaged(self.kept(likely(logits), logits))
+
+    def kept(self, gates: Tensor, logits: Tensor) -> Tensor:
+        """Returns gates, of which one at least is open where that is asked for."""
+        return keep_one(gates, logits) if self.keeps_one else gates
 
     @abstractmethod
     def training_weights(self, logits: Tensor, noise: Tensor | None) -> Tensor:
         """Returns the weights of a training pass, ``[C]``, from the logits of its task."""
 
     def matrix(self) -> Tensor:
-        return likely(self.logits.detach())
+        logits = self.logits.detach()
+        return self.kept(likely(logits), logits)
 
     def probabilities(self, task: int | Tensor | None = None) -> Tensor:
         return torch.sigmoid(self.logits if task is None else row(self.logits, task))
@@ -54,6 +65,7 @@ class GatesByExample(Allocation):
     """
 
     sees_examples = True
+    axes: tuple[tuple[str, str], ...] = (("offsets", "T"),)
     offsets: nn.Parameter
 
     def matrix(self) -> Tensor:

@@ -34,6 +34,7 @@ class CGC(Allocation):
 
     is_binary = False
     sees_examples = True
+    axes = (("allowed", "T"), ("gate.weight", "T"), ("gate.bias", "T"))
     allowed: Tensor
 
     def __init__(
@@ -56,6 +57,19 @@ class CGC(Allocation):
         if task is None:
             return _softmax_over(self.allowed, self.gate.bias)
         return _softmax_over(row(self.allowed, task), row(self.gate.bias, task))
+
+    def new_row(self, name: str, table: Tensor) -> Tensor:
+        """Returns a row for the shared components alone: a new task has none of its own."""
+        if name != "allowed":
+            return super().new_row(name, table)
+        if not self.n_shared:
+            raise ValueError(
+                "`like` should be a task where CGC has no shared components, since a new task has "
+                "none of its own. Found `like = None`."
+            )
+        return torch.arange(self.n_components, device=table.device) >= (
+            self.n_components - self.n_shared
+        )
 
     def extra_repr(self) -> str:
         return f"{super().extra_repr()}, n_shared={self.n_shared}"

@@ -44,6 +44,8 @@ class ScoreFunctionByExample(GatesByExample):
         variance_weight: What L_v costs.
     """
 
+    axes = (("offsets", "T"), *RunningBaseline.axes)
+
     def __init__(
         self,
         n_tasks: int,

@@ -41,6 +41,7 @@ class DSelectK(Allocation):
     """
 
     is_binary = False
+    axes = (("scores", "T"), ("gate", "T"))
     codes: Tensor
 
     def __init__(
@@ -68,8 +69,7 @@ class DSelectK(Allocation):
         self.register_buffer("codes", binary_codes(n_components))
         n_digits = self.codes.shape[1]
         self.has_unreachable = 2**n_digits != n_components
-        # As in the authors' code: close to the middle of the step, and shares close to equal.
-        bounds = torch.cat([torch.full((k * n_digits,), gamma / 100), torch.full((k,), 0.05)])
+        bounds = self._bounds()
         self.scores = nn.Parameter(bounds * (2 * torch.rand(n_tasks, len(bounds)) - 1))
         self.gate = None
         if by_example and n_features is not None:
@@ -101,6 +101,17 @@ class DSelectK(Allocation):
     def probabilities(self, task: int | Tensor | None = None) -> Tensor:
         selectors, shares = self._divided(self.scores if task is None else row(self.scores, task))
         return (shares.unsqueeze(-1) * selectors).sum(dim=-2)
+
+    def new_row(self, name: str, table: Tensor) -> Tensor:
+        """Returns a row drawn as small as the first ones: selectors that start equal stay equal."""
+        bounds = self._bounds().to(table)
+        draws = 2 * torch.rand_like(table[0]) - 1
+        return draws * (bounds if name == "scores" else bounds.unsqueeze(1))
+
+    def _bounds(self) -> Tensor:
+        """Returns how far from 0 scores start, as in the authors' code: shares close to equal."""
+        digits = torch.full((self.k * self.codes.shape[1],), self.gamma / 100)
+        return torch.cat([digits, torch.full((self.k,), 0.05)])
 
     def _divided(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         """Returns each selector's weights, ``[..., k, C]``, and the selectors' shares."""

@@ -17,6 +17,7 @@ class _Table(Allocation):
     Tables differ in their numbers only, so runs with different ones can be computed together.
     """
 
+    axes = (("table", "TC"),)
     table: Tensor
     batched_as = "table"
 
@@ -25,6 +26,15 @@ class _Table(Allocation):
         check_choice("reduce", reduce, REDUCTIONS)
         counts = matrix.sum(dim=1, keepdim=True).clamp_min(1.0)
         self.register_buffer("table", matrix / counts if reduce == "mean" else matrix)
+
+    def new_row(self, name: str, table: Tensor) -> Tensor:
+        """Returns the row that all tasks have, as where everything is shared."""
+        if not (table == table[0]).all():
+            raise ValueError(
+                "`like` should be a task where allocations are decided by hand, and tasks differ. "
+                "Found `like = None`."
+            )
+        return table[0]
 
     def weights(
         self, task: int | Tensor, x: Tensor | None = None, *, noise: Tensor | None = None

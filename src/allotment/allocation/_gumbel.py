@@ -47,7 +47,8 @@ class GumbelMatrix(Allocation):
 
     Each gate has two logits, "open" and "shut", and is drawn once for each training batch. The
     forward pass uses the binary draw, the backward pass a softmax at the annealed temperature.
-    Open components are averaged; a task with no open gate gets weights of zero.
+    Open components are averaged. Where no gate would be open, the most likely one is, which is
+    ours; with ``keeps_one=False`` the weights are zero then, as in the paper.
 
     In a loop of one's own nothing need be handed in: a training pass draws from torch's
     generator, and `advance` takes the temperature one step further.
@@ -59,8 +60,10 @@ class GumbelMatrix(Allocation):
         temperature: The temperature as a function of the number of training batches.
         evaluation: ``"most_likely"`` opens a gate whose open-logit is at least its shut-logit
             (the paper's choice); ``"sampled"`` draws as in training.
+        keeps_one: Whether the most likely gate opens where all are shut.
     """
 
+    axes = (("logits", "TC"),)
     logits: nn.Parameter
     n_batches: Tensor
     annealing: Tensor | None  # start and floor, where runs that train together have others
@@ -73,6 +76,7 @@ class GumbelMatrix(Allocation):
         p_init: float | Tensor | Sequence[Sequence[float]] = 0.5,
         temperature: Annealing = Annealing(),
         evaluation: str = "most_likely",
+        keeps_one: bool = True,
     ) -> None:
         super().__init__(n_tasks, n_components, counts_batches=True)
         check_choice("evaluation", evaluation, ["most_likely", "sampled"])
@@ -82,6 +86,7 @@ class GumbelMatrix(Allocation):
         self.temperature = temperature
         self.register_buffer("annealing", None, persistent=False)
         self.evaluation = evaluation
+        self.keeps_one = keeps_one
         self.same_in_evaluation = evaluation == "most_likely"
         self.n_noise = n_components
 
@@ -95,16 +100,18 @@ class GumbelMatrix(Allocation):
 
     @property
     def _can_fuse(self) -> bool:
-        """Whether one kernel may draw the gates: on a GPU, with one annealing of the paper's."""
+        """Whether one kernel may draw the gates: on a GPU, by the paper's rules for all runs."""
         is_annealed = type(self.temperature) is Annealing and self.annealing is None
-        return is_annealed and can_draw(self.logits)
+        return is_annealed and not self.keeps_one and can_draw(self.logits)
 
     def gates(self, task: int | Tensor, *, noise: Tensor | None = None) -> Tensor:
         """Returns the gates of one pass, each exactly 0 or 1, shape ``[C]``."""
         advantage = open_advantage(row(self._table(), task))
         if not self.training and self.evaluation == "most_likely":
-            return (advantage >= 0).to(advantage.dtype)
-        return drawn_gates(advantage, self._temperature_now(), noise)
+            gates = (advantage >= 0).to(advantage.dtype)
+        else:
+            gates = drawn_gates(advantage, self._temperature_now(), noise)
+        return keep_one(gates, advantage) if self.keeps_one else gates
 
     def _table(self) -> Tensor:
         """Returns the logits that gates have now, ``[T, C, 2]``."""
@@ -128,16 +135,19 @@ class GumbelMatrix(Allocation):
 
     def matrix(self) -> Tensor:
         advantage = open_advantage(self._table().detach())
-        return (advantage >= 0).to(advantage.dtype)
+        gates = (advantage >= 0).to(advantage.dtype)
+        return keep_one(gates, advantage) if self.keeps_one else gates
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *rest: Any) -> None:
         old = f"{prefix}n_draws"  # its name in version 0.1
         if old in state_dict:
             state_dict[f"{prefix}n_batches"] = state_dict.pop(old)
+            self.keeps_one = False
         super()._load_from_state_dict(state_dict, prefix, *rest)
 
     def extra_repr(self) -> str:
-        return f"{super().extra_repr()}, temperature={self.temperature}"
+        kept = "" if self.keeps_one else ", keeps_one=False"
+        return f"{super().extra_repr()}, temperature={self.temperature}{kept}"
 
 
 def open_advantage(logits: Tensor) -> Tensor:
@@ -168,6 +178,21 @@ def drawn_gates(
     hard = (noisy >= 0).to(soft.dtype)
     # These brackets keep every gate exactly binary; without them rounding moves some off.
     return hard + (soft - soft.detach())
+
+
+def keep_one(gates: Tensor, scores: Tensor) -> Tensor:
+    """Returns gates ``[..., C]`` of which one at least is open: the most likely, if no other.
+
+    Those of equal scores open together, so that none is favoured for its place. The gradient of
+    the others' gates is then, as it should be, that of taking the place of the kept one.
+
+    >>> keep_one(torch.zeros(3), torch.tensor([-3.0, -1.0, -2.0]))
+    tensor([0., 1., 0.])
+    """
+    likely = scores.detach()
+    is_best = likely >= likely.amax(dim=-1, keepdim=True)
+    is_empty = gates.detach().amax(dim=-1, keepdim=True) == 0
+    return gates + (is_best & is_empty).to(gates.dtype)
 
 
 def averaged(gates: Tensor) -> Tensor:

@@ -64,6 +64,7 @@ class HardConcreteMatrix(Allocation):
     """
 
     is_binary = False
+    axes = (("log_alpha", "TC"),)
     log_alpha: nn.Parameter
 
     def __init__(
@@ -96,6 +97,9 @@ class HardConcreteMatrix(Allocation):
         if not self.training:
             return hard_concrete_mean(log_alpha)
         return hard_concrete(log_alpha, uniform_like(log_alpha) if noise is None else noise)
+
+    def new_row(self, name: str, table: Tensor) -> Tensor:
+        return torch.full_like(table[0], _OFFSET)
 
     def matrix(self) -> Tensor:
         return hard_concrete_mean(self.log_alpha.detach())

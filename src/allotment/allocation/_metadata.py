@@ -7,7 +7,14 @@ from torch import Tensor, nn
 
 from .._checks import check_count, check_probability
 from ._base import Allocation, row
-from ._gumbel import Annealing, averaged, check_annealing, drawn_gates, open_advantage
+from ._gumbel import (
+    Annealing,
+    averaged,
+    check_annealing,
+    drawn_gates,
+    keep_one,
+    open_advantage,
+)
 
 
 class MetadataMatrix(Allocation):
@@ -33,8 +40,10 @@ class MetadataMatrix(Allocation):
         p_init: Probability of each gate to be open at the start, whatever the features.
         bias: Whether all tasks learn an offset in common; else it stays as ``p_init`` says.
         temperature: The temperature as a function of the number of training batches.
+        keeps_one: Whether the most likely gate opens where all are shut.
     """
 
+    axes = (("features", "T"), ("weight", "FC"), ("bias", "C"))
     features: Tensor
     n_batches: Tensor
 
@@ -48,6 +57,7 @@ class MetadataMatrix(Allocation):
         p_init: float = 0.5,
         bias: bool = True,
         temperature: Annealing = Annealing(),
+        keeps_one: bool = True,
     ) -> None:
         super().__init__(n_tasks, n_components, counts_batches=True)
         check_annealing(temperature)
@@ -70,6 +80,7 @@ class MetadataMatrix(Allocation):
         start = torch.tensor([p_init, 1 - p_init]).log().repeat(n_components, 1)
         self.bias = nn.Parameter(start, requires_grad=bias)
         self.temperature = temperature
+        self.keeps_one = keeps_one
         self.n_noise = n_components
 
     def row_for(self, features: Any) -> Tensor:
@@ -87,6 +98,20 @@ class MetadataMatrix(Allocation):
             )
         return torch.sigmoid(self._advantage(rows.to(self.features))).detach()
 
+    def add_task(self, like: Any = None) -> None:
+        """Adds a task behind the others: by its features, or with those of another task."""
+        if isinstance(like, int):
+            super().add_task(like)
+            return
+        own, n_inputs = _numbers(like), self.features.shape[1]
+        if own is None or own.shape != (n_inputs,):
+            raise ValueError(
+                f"`like` should be a task, or the new one's features, {n_inputs} finite numbers. "
+                f"Found {_described(like, own).replace('features', 'like')}."
+            )
+        self.features = torch.cat([self.features, own.to(self.features).unsqueeze(0)])
+        self.n_tasks += 1
+
     def weights(
         self, task: int | Tensor, x: Tensor | None = None, *, noise: Tensor | None = None
     ) -> Tensor:
@@ -96,16 +121,20 @@ class MetadataMatrix(Allocation):
         """Returns the gates of one pass, each exactly 0 or 1, shape ``[C]``."""
         advantage = self._advantage(row(self.features, task))
         if not self.training:
-            return (advantage >= 0).to(advantage.dtype)
-        return drawn_gates(advantage, self.temperature(self.n_batches), noise)
+            return self._likely(advantage)
+        gates = drawn_gates(advantage, self.temperature(self.n_batches), noise)
+        return keep_one(gates, advantage) if self.keeps_one else gates
+
+    def _likely(self, advantage: Tensor) -> Tensor:
+        gates = (advantage >= 0).to(advantage.dtype)
+        return keep_one(gates, advantage) if self.keeps_one else gates
 
     def probabilities(self, task: int | Tensor | None = None) -> Tensor:
         features = self.features if task is None else row(self.features, task)
         return torch.sigmoid(self._advantage(features))
 
     def matrix(self) -> Tensor:
-        advantage = self._advantage(self.features).detach()
-        return (advantage >= 0).to(advantage.dtype)
+        return self._likely(self._advantage(self.features).detach())
 
     def _advantage(self, features: Tensor) -> Tensor:
         """Returns the open-logit less the shut-logit of each gate, ``[..., C]``."""
@@ -123,7 +152,7 @@ def _numbers(features: Any) -> Tensor | None:
     """Returns a copy of features as a tensor; None where they are no finite numbers."""
     try:
         copy = features.detach().clone() if isinstance(features, Tensor) else torch.tensor(features)
-    except (TypeError, ValueError):  # rows of different lengths, or no numbers
+    except (TypeError, ValueError, RuntimeError):  # rows of different lengths, or no numbers
         return None
     numbers = copy.to(torch.get_default_dtype())
     return numbers if numbers.isfinite().all() else None

@@ -25,6 +25,7 @@ class MMoE(Allocation):
 
     is_binary = False
     sees_examples = True
+    axes = (("gate.weight", "T"), ("gate.bias", "T"))
 
     def __init__(self, n_tasks: int, n_components: int, *, n_features: int) -> None:
         super().__init__(n_tasks, n_components)

@@ -50,6 +50,11 @@ class PathNet(Tournament):
         super().__init__(members, n_components, n_each=n_each, n_layers=n_layers, reduce=reduce)
         self.n_active = n_active
 
+    def new_row(self, name: str, table: Tensor) -> Tensor:
+        if name == "members":
+            return torch.randint_like(table[0], self.n_components)
+        return super().new_row(name, table)
+
     def opened(self, members: Tensor) -> Tensor:
         components = torch.arange(self.n_components, device=members.device)
         return (members.unsqueeze(-1) == components).any(dim=-2)

@@ -32,6 +32,7 @@ class RoutingPolicy(Allocation):
     """
 
     n_noise = 1
+    axes = (("preferences", "TC"), *RunningBaseline.axes)
     preferences: nn.Parameter
 
     def __init__(

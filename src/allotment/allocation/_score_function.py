@@ -28,6 +28,8 @@ class ScoreFunctionMatrix(GateTable):
         baseline_decay: How much of its mean loss a task keeps in a batch.
     """
 
+    axes = (("logits", "TC"), *RunningBaseline.axes)
+
     def __init__(
         self,
         n_tasks: int,

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 
 from .._checks import check_choice
 from ._base import Allocation, row
-from ._gumbel import averaged, prior
+from ._bernoulli import likely
+from ._gumbel import averaged, keep_one, prior
 
 
 class SoftMatrix(Allocation):
@@ -35,6 +36,7 @@ class SoftMatrix(Allocation):
             matrix and probabilities are these weights.
     """
 
+    axes = (("logits", "TC"),)
     logits: nn.Parameter
 
     def __init__(
@@ -77,5 +79,4 @@ def shares(logits: Tensor) -> Tensor:
 
 def opened(logits: Tensor) -> Tensor:
     """Returns the gates of evaluation, each 0 or 1: one or more are open for each task."""
-    threshold = logits.amax(dim=-1, keepdim=True).clamp_max(0.0)
-    return (logits >= threshold).to(logits.dtype)
+    return keep_one(likely(logits), logits)

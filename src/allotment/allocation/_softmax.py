@@ -22,6 +22,7 @@ class SoftmaxMatrix(Allocation):
     """
 
     is_binary = False
+    axes = (("logits", "TC"),)
     logits: nn.Parameter
 
     def __init__(self, n_tasks: int, n_components: int) -> None:

@@ -1,5 +1,7 @@
 """Binary gates learnt by the straight-through estimator."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor
 
@@ -21,9 +23,21 @@ class StraightThroughMatrix(GateTable):
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.
         p_init: Probability of each gate to be open at the start, one number or ``[T, C]``.
+        keeps_one: Whether the most likely gate opens where all are shut, which is ours.
     """
+
+    def __init__(
+        self,
+        n_tasks: int,
+        n_components: int,
+        *,
+        p_init: float | Tensor | Sequence[Sequence[float]] = 0.5,
+        keeps_one: bool = True,
+    ) -> None:
+        super().__init__(n_tasks, n_components, p_init=p_init, keeps_one=keeps_one)
 
     def training_weights(self, logits: Tensor, noise: Tensor | None) -> Tensor:
         p_open = torch.sigmoid(logits)
         # These brackets keep every gate exactly binary.
-        return averaged(drawn(logits, noise) + (p_open - p_open.detach()))
+        gates = drawn(logits, noise) + (p_open - p_open.detach())
+        return averaged(self.kept(gates, logits))

@@ -47,6 +47,7 @@ class TopKExperts(Allocation):
 
     is_binary = False
     sees_examples = True
+    axes = (("offsets", "T"),)
     n_batches: Tensor
 
     def __init__(

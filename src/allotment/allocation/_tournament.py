@@ -31,6 +31,10 @@ class Tournament(Allocation):
     checkpoint: draws are hashes of counts and of a number that each layer draws when it is made.
     """
 
+    axes = (
+        *(("members", "T"), ("contestants", "T"), ("losses", "T")),
+        *(("counts", "T"), ("n_over", "T"), ("fitness", "T")),
+    )
     members: Tensor  # [T, P, W]
     contestants: Tensor  # [T, 2], places in the population
     losses: Tensor  # [T, 2], sums over this tournament
@@ -65,6 +69,15 @@ class Tournament(Allocation):
     @abstractmethod
     def mutated(self, members: Tensor) -> Tensor:
         """Returns changed copies of a member of each task, ``[T, W]``."""
+
+    def new_row(self, name: str, table: Tensor) -> Tensor:
+        if name == "contestants":  # the same in all layers
+            return torch.arange(2, device=table.device)
+        if name == "fitness":  # the first is the best, as long as there is no other
+            row = torch.full_like(table[0], torch.inf)
+            row[0] = torch.finfo(row.dtype).max
+            return row
+        return super().new_row(name, table)
 
     @property
     def is_learnt(self) -> bool:

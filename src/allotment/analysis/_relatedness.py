@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import comb
+from typing import Any
 
 import numpy as np
 from sklearn.metrics import adjusted_rand_score
@@ -100,9 +101,16 @@ def relatedness(records: Sequence[RunRecord]) -> Relatedness:
         shares=tuple(map(estimate, shares.T)),
         by_chance=estimate(_mean_of_pairs(chance_similarity(each)) for each in rows),
         largest_share=float(shares.max()),
-        budget=header.settings.get("training", {}).get("penalties", {}).get("budget"),
+        budget=_budget(header.settings.get("training", {}).get("penalties", {})),
         known=_known(rows, similarities, clusterings, header.families) if header.families else None,
     )
+
+
+def _budget(penalties: dict[str, Any]) -> float | None:
+    """Returns the budget of all tasks; None where it is by task, or counts no gates."""
+    budget = penalties.get("budget")
+    is_share_of_gates = penalties.get("cost", "count") == "count"
+    return budget if isinstance(budget, float | int) and is_share_of_gates else None
 
 
 def stability(clusterings: Sequence[Clustering]) -> float:

@@ -188,6 +188,10 @@ class Experiment:
     ) -> RunHeader:
         """Returns what is known of a run before its first step."""
         allocation = {"kind": method.allocation.name, **dict(method.allocation.options)}
+        # Told where it is so: older records, which do not have it, are of networks without.
+        allocation.pop("keeps_one", None)
+        if any(layer.allocation.keeps_one for layer in run.network.modular_layers):
+            allocation["keeps_one"] = True
         if method.structure is not None:
             allocation["structure"] = method.structure.__name__
         return run_header(

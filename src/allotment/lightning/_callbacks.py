@@ -5,9 +5,10 @@ from typing import Any
 
 import torch
 from lightning import Callback, LightningModule, Trainer
+from torch import Tensor
 
 from .._checks import check_at_least, check_whole, described
-from ..training import are_optional, dead_layers
+from ..training import DeadTasks
 from ._module import MultiTaskModule
 from ._strategies import whole
 
@@ -17,8 +18,9 @@ class AllocationLogger(Callback):
 
     ``gates_open`` is the share of gates that evaluation has open, and ``gates_open/a`` that of a
     task. Where penalties have a budget, ``over_budget`` or, by task, ``over_budget/a`` is the
-    expected share of open gates above it. After an epoch of Lightning's it warns once of each task
-    that uses nothing of a layer, and after the training of a budget that is missed.
+    expected share of what is counted above it. It warns once of each task that uses nothing of a
+    layer, with the entry, or after the epoch, at which it is first seen; and after the training of
+    a budget that is missed.
 
     Args:
         every: Optimizer steps between entries.
@@ -31,7 +33,7 @@ class AllocationLogger(Callback):
         check_at_least("every", every, 1)
         self._every = every
         self._probabilities = probabilities
-        self._told: set[str] = set()
+        self._watch: DeadTasks | None = None
         self._last = 0  # the step of the last entry: batches that are accumulated share one
 
     def setup(self, trainer: Trainer, pl_module: LightningModule, stage: str) -> None:
@@ -50,6 +52,7 @@ class AllocationLogger(Callback):
         if trainer.is_global_zero:
             for logger in trainer.loggers:
                 logger.log_metrics(values, step=step)
+        self._look(trainer, pl_module)
 
     def _values(self, module: LightningModule) -> dict[str, float]:
         assert isinstance(module, MultiTaskModule)
@@ -57,53 +60,45 @@ class AllocationLogger(Callback):
         rows = module.network.matrix().float().mean(dim=1).tolist()
         found = {"gates_open": sum(rows) / len(rows)}
         found |= _by_task("gates_open", names, rows)
-        probabilities, chosen = module.network.probabilities(), module.settings.penalties
-        if chosen.budget is not None:
-            over = (probabilities.mean(dim=1) - chosen.budget).clamp_min(0.0)
-            if chosen.budget_scope == "task":
-                found |= _by_task("over_budget", names, over.tolist())
-            else:
-                found["over_budget"] = max(float(probabilities.mean()) - chosen.budget, 0.0)
+        probabilities = module.network.probabilities()
+        found |= {
+            "/".join(["over_budget", *name]): max(share - budget, 0.0)
+            for name, share, budget in _budgeted(module, probabilities)
+        }
         if self._probabilities:
             for name, row in zip(names, probabilities.tolist(), strict=True):
                 found |= {f"probability/{name}/{n}": value for n, value in enumerate(row)}
         return found
 
-    @torch.no_grad()
     def on_train_epoch_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
-        assert isinstance(pl_module, MultiTaskModule)
-        network = pl_module.network
-        with whole(trainer, pl_module):
-            matrix = network.matrix().cpu().numpy()
-        dead = dead_layers(matrix, network.task_names, network.layer_sizes, are_optional(network))
-        for name in [name for name in dead if name not in self._told and trainer.is_global_zero]:
-            self._told.add(name)
-            warnings.warn(
-                f"Task {name!r} should use something of every modular layer. "
-                f"Found that it uses nothing of layer {', '.join(map(str, dead[name]))}.",
-                stacklevel=2,
-            )
+        self._look(trainer, pl_module)
+
+    @torch.no_grad()
+    def _look(self, trainer: Trainer, module: LightningModule) -> None:
+        """Warns of tasks that are left with nothing, each once."""
+        assert isinstance(module, MultiTaskModule)
+        network = module.network
+        with whole(trainer, module):
+            gates = (network.probabilities(), network.matrix())
+        if trainer.is_global_zero:
+            self._watch = self._watch or DeadTasks(network, network.task_names)
+            dead = self._watch.look(*(part.cpu().double().numpy() for part in gates))
+            self._watch.tell(dead, f" at step {trainer.global_step:,}")
 
     @torch.no_grad()
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         assert isinstance(pl_module, MultiTaskModule)
-        chosen = pl_module.settings.penalties
-        if chosen.budget is None:
-            return
         with whole(trainer, pl_module):
-            rows = pl_module.network.matrix().float().mean(dim=1).tolist()
-        if chosen.budget_scope == "task":
-            shares = dict(zip(pl_module.network.task_names, rows, strict=True))
-            found = [
-                f"{share:.3g} for {n!r}" for n, share in shares.items() if share > chosen.budget
-            ]
-        else:
-            share = sum(rows) / len(rows)
-            found = [f"{share:.3g}"] if share > chosen.budget else []
+            shares = _budgeted(pl_module, pl_module.network.matrix().float())
+        found = [
+            f"{share:.3g}{''.join(f' for {own!r}' for own in name)}, above {budget:.3g}"
+            for name, share, budget in shares
+            if share > budget
+        ]
         if found and trainer.is_global_zero:
             warnings.warn(
-                f"The share of open gates should be at most the budget, {chosen.budget:.3g}. "
-                f"Found {', '.join(found)}. A larger `budget_weight` or more rounds may help.",
+                "The share of what gates count should be at most the budget. "
+                f"Found {'; '.join(found)}. A larger `budget_weight` or more rounds may help.",
                 stacklevel=2,
             )
 
@@ -114,6 +109,19 @@ def check_module(callback: Callback, module: LightningModule) -> None:
         raise TypeError(
             f"{type(callback).__name__} should have a MultiTaskModule. Found {described(module)}."
         )
+
+
+def _budgeted(module: MultiTaskModule, gates: Tensor) -> list[tuple[tuple[str, ...], float, float]]:
+    """Returns what has a budget: a task's name, or none for all; its share; and the budget."""
+    chosen, names = module.settings.penalties, module.network.task_names
+    costs = torch.ones(gates.shape[1]) if module.gate_costs is None else module.gate_costs
+    costs = costs.to(gates)
+    rows = (gates @ costs / costs.sum()).tolist()
+    budgets = chosen.budgets(names)
+    if chosen.budget_scope == "global":
+        return [] if budgets[0] is None else [((), sum(rows) / len(rows), budgets[0])]
+    each = zip(names, rows, budgets, strict=True)
+    return [((name,), share, budget) for name, share, budget in each if budget is not None]
 
 
 def _by_task(what: str, names: list[str], values: list[float]) -> dict[str, float]:

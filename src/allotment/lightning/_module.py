@@ -18,6 +18,7 @@ from .._engine import (
     Run,
     StreamedLosses,
     changes_by_batch,
+    gate_costs,
     parameter_groups,
 )
 from .._schema import Evaluation
@@ -67,6 +68,8 @@ class MultiTaskModule(LightningModule):
         evaluations: The last evaluation of each split, "validation" and "test".
     """
 
+    gate_costs: Tensor | None
+
     def __init__(
         self,
         network: nn.Module,
@@ -90,8 +93,11 @@ class MultiTaskModule(LightningModule):
         self._augmenter = Augmenter(settings.augmentation)
         self._draws = Draws(self.network, settings, seed, self._augmenter.n_draws)
         self._losses = StreamedLosses([self.tasks], "")
-        sizes = self.network.layer_sizes
-        self._penalties = PenaltySchedule([settings.penalties], sizes, n_batches)
+        # A part of checkpoints where it was measured, and would be another number the next time.
+        is_measured = settings.penalties.cost == "latency"
+        costs = gate_costs(run, torch.device("cpu"))
+        self.register_buffer("gate_costs", costs, persistent=is_measured)
+        self._penalties = PenaltySchedule([run], n_batches)
         allocations = dict.fromkeys(layer.allocation for layer in self.network.modular_layers)
         self._allocations = list(allocations)
         for allocation in self._allocations:
@@ -178,7 +184,9 @@ class MultiTaskModule(LightningModule):
         is_global = self.settings.penalties.budget_scope == "global"
         probabilities = self.network.probabilities(None if is_global else task)
         budgets = Budgets(*(own[0] for own in self._penalties.budgets_on(self.device)))
-        return self._penalties(probabilities, budgets, torch.tensor(n_batches, device=self.device))
+        step = torch.tensor(n_batches, device=self.device)
+        self._penalties.costs = self.gate_costs
+        return self._penalties(probabilities, task, budgets, step)
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
         """Gives a gradient of zero to what the step had no use for, as `fit` does."""

@@ -42,14 +42,18 @@ class HeadList(nn.ModuleList):
 
     def check_takes(self, x: Any, task: int | Tensor) -> None:
         """Raises where a task's head begins with a linear layer for other features than these."""
-        head = self[task]
-        first = head[0] if isinstance(head, nn.Sequential) and len(head) else head
-        wanted = first.in_features if isinstance(first, nn.Linear) else 0  # 0: not known
+        wanted = self.width_taken(task)
         if wanted and isinstance(x, Tensor) and x.ndim and x.shape[-1] != wanted:
             raise ValueError(
                 f"The head of task {self.task_names[int(task)]!r} should take {x.shape[-1]} "
                 f"features, as many as reach it. Found one that takes {wanted}."
             )
+
+    def width_taken(self, task: int | Tensor) -> int:
+        """Returns the features that a task's head takes, or 0 where they are not known."""
+        head = self[task]
+        first = head[0] if isinstance(head, nn.Sequential) and len(head) else head
+        return first.in_features if isinstance(first, nn.Linear) else 0
 
 
 def check_is_tensor(features: object) -> None:

@@ -25,6 +25,7 @@ class AdaptedPart(nn.Module):
         self.base = base
         self.updates = updates
         updates.is_update = True
+        updates.allocation.keeps_one = False  # a task may well have the base alone
 
     @property
     def weight(self) -> Tensor:

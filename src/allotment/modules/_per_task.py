@@ -54,6 +54,35 @@ class PerTask(nn.Module):
                 f"Found {self.names} for {list(task_names)}."
             )
 
+    def check_grows(self, name: str, like: int | None) -> None:
+        """Raises unless a new task has a module here, or shares that of another."""
+        if name not in self.names and like is None:
+            raise ValueError(
+                f"`like` should be a task whose module in `PerTask` task {name!r} shares, unless "
+                f"`per_task.add({name!r}, module)` gave it one. Found `like = None`."
+            )
+
+    def add(self, name: str, module: nn.Module) -> None:
+        """Adds a module for a task that is to come, see `add_task`."""
+        if name in self.names or not isinstance(module, nn.Module):
+            rule = f"A new task should have a module, and none of the names {self.names}."
+            raise ValueError(f"{rule} Found {described(module)} for {name!r}.")
+        self.names.append(name)
+        self.by_task.append(module)
+
+    def add_task(self, name: str, like: int | None) -> None:
+        """Adds a task behind the others, with the module that it has, or with that of another."""
+        if name not in self.names and like is not None:
+            self.add(name, self.module_of(like))
+        self._order.append(self.names.index(name))
+
+    def keep_tasks(self, tasks: Sequence[int]) -> None:
+        """Takes these tasks alone, in this order."""
+        places = [self._order[task] for task in tasks]
+        self.names = [self.names[place] for place in places]
+        self.by_task = nn.ModuleList(self.by_task[place] for place in places)
+        self._order = list(range(len(places)))
+
     def module_of(self, task: int) -> nn.Module:
         """Returns the module of a task, by its index."""
         return self.by_task[self._order[task]]

@@ -1,5 +1,7 @@
 """Channels that are left out for a task, chosen once and at random."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import Tensor, nn
 
@@ -40,9 +42,22 @@ class TaskMask(nn.Module):
         self.n_tasks = n_tasks
         self.n_channels = n_channels
         self.share = share
-        n_kept = max(1, round(share * n_channels))
-        places = torch.rand(n_tasks, n_channels).argsort(dim=1)[:, :n_kept]
-        self.register_buffer("mask", torch.zeros(n_tasks, n_channels).scatter_(1, places, 1.0))
+        self.register_buffer("mask", self._drawn(n_tasks))
+
+    def _drawn(self, n_tasks: int) -> Tensor:
+        n_kept = max(1, round(self.share * self.n_channels))
+        places = torch.rand(n_tasks, self.n_channels).argsort(dim=1)[:, :n_kept]
+        return torch.zeros(n_tasks, self.n_channels).scatter_(1, places, 1.0)
+
+    def add_task(self, like: int | None) -> None:
+        """Adds a task behind the others, with the mask of another, or with one that is drawn."""
+        own = self._drawn(1).to(self.mask) if like is None else self.mask[like].unsqueeze(0)
+        self.mask = torch.cat([self.mask, own])
+        self.n_tasks += 1
+
+    def keep_tasks(self, tasks: Sequence[int]) -> None:
+        """Takes these tasks alone, in this order."""
+        self.mask, self.n_tasks = self.mask[list(tasks)].clone(), len(tasks)
 
     def forward(self, x: Tensor) -> Tensor:
         """Returns the channels that the current task keeps, and zeros for the others."""

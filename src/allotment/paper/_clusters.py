@@ -155,10 +155,14 @@ CLUSTERS = Experiment(
         Method(
             name="gumbel_budget",
             label="Gumbel-Matrix, budget 0.5",
-            allocation=using(GumbelMatrix),
+            allocation=using(GumbelMatrix, keeps_one=False),
             training={"budget": 0.5},
         ),
-        Method(name="gumbel", label="Gumbel-Matrix, no budget", allocation=using(GumbelMatrix)),
+        Method(
+            name="gumbel",
+            label="Gumbel-Matrix, no budget",
+            allocation=using(GumbelMatrix, keeps_one=False),
+        ),
     ),
     training=TrainingSettings(
         rounds=20_000,

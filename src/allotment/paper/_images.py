@@ -114,11 +114,13 @@ SHARED_BOTTOM_MEAN = Method(
     label="Shared bottom (mean)",
     allocation=using(SharedBottom, reduce="mean"),
 )
-GUMBEL = Method(name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix))
+GUMBEL = Method(
+    name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix, keeps_one=False)
+)
 GUMBEL_BUDGET = Method(
     name="gumbel_budget",
     label="Gumbel-Matrix, budget 0.75",
-    allocation=using(GumbelMatrix),
+    allocation=using(GumbelMatrix, keeps_one=False),
     training={"budget": 0.75},
 )
 

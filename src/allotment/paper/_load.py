@@ -46,6 +46,9 @@ def load(
             "The network should have the architecture of the one that was trained. "
             f"Found another in `{folder}`: {last}"
         ) from error
+    if not record.header.settings.get("allocation", {}).get("keeps_one"):
+        for layer in found.modular_layers:
+            layer.allocation.keeps_one = False  # as it was trained, and before there was a choice
     return found.eval()
 
 

@@ -46,18 +46,18 @@ METHODS = (
         structure=structures.task_routing,
     ),
     # A gate for each task and component, learnt in several ways.
-    Method(name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix)),
+    Method(name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix, keeps_one=False)),
     Method(
         name="gumbel_budget",
         label="Gumbel-Matrix, budget 0.75",
-        allocation=using(GumbelMatrix),
+        allocation=using(GumbelMatrix, keeps_one=False),
         training={"budget": 0.75},
     ),
     Method(name="settling", label="Settling gates", allocation=using(SettlingMatrix)),
     Method(
         name="straight_through",
         label="Straight-through gates",
-        allocation=using(StraightThroughMatrix),
+        allocation=using(StraightThroughMatrix, keeps_one=False),
     ),
     Method(name="soft", label="Soft gates (DARTS)", allocation=using(SoftMatrix)),
     Method(name="hard_concrete", label="Hard concrete (L0)", allocation=using(HardConcreteMatrix)),
@@ -66,7 +66,7 @@ METHODS = (
     Method(
         name="gumbel_held_out",
         label="Gumbel-Matrix on held-out batches",
-        allocation=using(GumbelMatrix),
+        allocation=using(GumbelMatrix, keeps_one=False),
         training={"allocation_held_out": 0.2},
     ),
     Method(

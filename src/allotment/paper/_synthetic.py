@@ -95,7 +95,9 @@ TWO_PAIRS = Experiment(
     methods=(
         NO_SHARING,
         SHARED_BOTTOM,
-        Method(name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix)),
+        Method(
+            name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix, keeps_one=False)
+        ),
     ),
     training=SYNTHETIC,
     n_runs=20,

@@ -1,23 +1,27 @@
 """Settings that belong together, each group a frozen value of its own."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import wraps
+from math import inf
 from typing import Any, TypeVar
 
 import torch
+from torch import Tensor
 
 from .._checks import (
     check_at_least,
     check_choice,
     check_field_types,
     check_fraction,
+    check_number,
     check_positive,
     nearest,
 )
 
 PRECISIONS = ["off", "tf32", "bfloat16"]
 LR_SCHEDULES = ["constant", "cosine"]
+COSTS = ["count", "parameters", "flops", "latency"]
 
 # From parameter groups, as `torch.optim` takes them, to an optimizer.
 OptimizerFactory = Callable[[list[dict[str, Any]]], torch.optim.Optimizer]
@@ -114,7 +118,12 @@ class Penalties:
     """What is charged for gates, beside the loss.
 
     Attributes:
-        budget: Largest share of open gates that costs nothing; None: all may be open.
+        budget: Largest share of open gates that costs nothing; None: all may be open. A budget for
+            each task: a dict by their names, in which those left out have none, or a list in the
+            order of the network's tasks.
+        cost: What an open gate counts, in `budget` and `connection_weight`: "count", each the same;
+            "parameters", "flops" or "latency" of its component, see `costs`; or a number for each
+            component, the layers side by side. Latencies are measured once, before training.
         budget_weight: What the expected share above the budget is multiplied by.
         budget_scope: "task": the share of the batch's task; "global": that of all tasks.
         entropy_weight: What undecided gates cost at the end of training.
@@ -123,7 +132,8 @@ class Penalties:
         disconnect_weight: What the probability that a layer has no open gate costs.
     """
 
-    budget: float | None = None
+    budget: float | Mapping[str, float] | Sequence[float] | None = None
+    cost: str | Tensor | Sequence[float] = "count"
     budget_weight: float = 1.0
     budget_scope: str = "task"
     entropy_weight: float = 0.0
@@ -132,14 +142,73 @@ class Penalties:
     disconnect_weight: float = 0.0
 
     def __post_init__(self) -> None:
-        check_field_types(self)
-        if self.budget is not None:
-            check_fraction("budget", self.budget)
+        check_field_types(self, leaving_out=("budget", "cost"))
+        self._check_budget()
+        self._check_cost()
         check_choice("budget_scope", self.budget_scope, ["task", "global"])
         for name in ("budget_weight", "entropy_weight", "entropy_power"):
             check_at_least(name, getattr(self, name), 0.0)
         for name in ("connection_weight", "disconnect_weight"):
             check_at_least(name, getattr(self, name), 0.0)
+
+    def _check_budget(self) -> None:
+        """Raises unless budgets are shares; a list of them becomes a tuple."""
+        budget = self.budget
+        if isinstance(budget, Mapping):
+            shares = {f"budget[{name!r}]": share for name, share in budget.items()}
+            object.__setattr__(self, "budget", dict(budget))
+        elif isinstance(budget, Sequence) and not isinstance(budget, str):
+            shares = {f"budget[{place}]": share for place, share in enumerate(budget)}
+            object.__setattr__(self, "budget", tuple(budget))
+        else:
+            shares = {} if budget is None else {"budget": budget}
+        for name, share in shares.items():
+            check_number(name, share)
+            check_fraction(name, share)
+        if self.has_budgets_by_task and self.budget_scope == "global":
+            raise ValueError(
+                '`budget_scope` should be "task" where tasks have budgets of their own. '
+                'Found `budget_scope = "global"`.'
+            )
+
+    def _check_cost(self) -> None:
+        """Raises unless costs are numbers that can be counted by; they become a tuple."""
+        if isinstance(self.cost, str):
+            check_choice("cost", self.cost, COSTS)
+            return
+        try:
+            numbers = tuple(map(float, self.cost))
+        except (TypeError, ValueError):
+            numbers = ()
+        if not numbers or not all(0 <= n < inf for n in numbers) or not sum(numbers):
+            raise ValueError(
+                f"`cost` should be one of {', '.join(map(repr, COSTS))}, or numbers from 0 on, one "
+                f"for each component and not all 0. Found `cost = {self.cost!r}`."
+            )
+        object.__setattr__(self, "cost", numbers)
+
+    @property
+    def has_budgets_by_task(self) -> bool:
+        """Whether each task has a budget of its own."""
+        return isinstance(self.budget, Mapping | tuple)
+
+    def budgets(self, task_names: Sequence[str]) -> list[float | None]:
+        """Returns the budget of each task, None where it has none."""
+        budget = self.budget
+        if isinstance(budget, Mapping):
+            unknown = [name for name in budget if name not in task_names]
+            if unknown:
+                rule = f"`budget` should be by tasks of the network, {list(task_names)}."
+                raise ValueError(f"{rule} Found {unknown[0]!r}.")
+            return [budget.get(name) for name in task_names]
+        if isinstance(budget, Sequence):
+            if len(budget) != len(task_names):
+                raise ValueError(
+                    "`budget` should be one number, or one for each task. "
+                    f"Found {len(budget)} for {len(task_names)} tasks."
+                )
+            return list(budget)
+        return [budget] * len(task_names)
 
 
 @explains_unknown

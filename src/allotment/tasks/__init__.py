@@ -33,3 +33,4 @@ from ._task import Metric as Metric
 from ._task import Task as Task
 from ._task import check_names as check_names
 from ._task import mean_squared_error as mean_squared_error
+from ._task import two_examples as two_examples

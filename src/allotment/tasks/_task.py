@@ -5,13 +5,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from .._checks import check_number, check_positive, check_whole, described
 from ._labels import MultiLabel, TaskLabels
-from ._split import GeneratedDataset, Split, with_known_targets
-from ._stream import ArrayExamples, IndexedExamples, Stream, as_source
+from ._split import GeneratedDataset, Split, preprocess, with_known_targets
+from ._stream import ArrayExamples, IndexedExamples, Stream, as_inputs, as_source, as_targets
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 # From the outputs and targets of a whole split to a number, or a metric of torchmetrics.
@@ -203,3 +204,17 @@ def check_names(tasks: Sequence[Task]) -> None:
     names = [task.name for task in tasks]
     if not names or len(set(names)) != len(names):
         raise ValueError(f"`tasks` should be tasks with different names. Found {names}.")
+
+
+def two_examples(source: HeldOut | GeneratedDataset) -> tuple[Any, Any]:
+    """Returns two inputs or a batch of them, as a network sees them, and their targets."""
+    if isinstance(source, GeneratedDataset):
+        return source.draw(2, torch.Generator())
+    if not isinstance(source, Split):
+        x, y = source.first()
+        return as_inputs(x), as_targets(y)
+    rows = torch.arange(len(source.inputs)) if source.rows is None else source.rows
+    rows = rows[torch.arange(2) % len(rows)]
+    y = source.targets[rows]
+    x = preprocess(source.inputs[rows], source.permutation, source.scale)
+    return x, y if y.is_floating_point() else y.long()

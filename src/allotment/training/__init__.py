@@ -21,6 +21,9 @@ from .._engine import Run as Run
 from .._schema import Outcome as Outcome
 from .._schema import TrainingState as TrainingState
 from ._cost import step_operations as step_operations
+from ._dead import DeadTasks as DeadTasks
+from ._dead import are_optional as are_optional
+from ._dead import dead_layers as dead_layers
 from ._evaluation import has_classes as has_classes
 from ._evaluation import measured as measured
 from ._evaluation import n_known as n_known
@@ -32,8 +35,6 @@ from ._loggers import MetricsLogger as MetricsLogger
 from ._loggers import log_to as log_to
 from ._result import EvaluationResult as EvaluationResult
 from ._result import FitResult as FitResult
-from ._result import are_optional as are_optional
-from ._result import dead_layers as dead_layers
 from ._signals import asked_by_signals as asked_by_signals
 from ._tracker import entry_interval as entry_interval
 from ._train import Progress as Progress

@@ -7,11 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
-from .._engine import Operations, Run
+from .._engine import Run, example_batch
 from .._streams import torch_stream
-from ..modules import TaskNetwork
-from ..tasks import GeneratedDataset, Split
-from ._diagnostics import two_examples
+from ..modules import Operations, TaskNetwork
 
 
 def step_operations(run: Run) -> int:
@@ -22,7 +20,7 @@ def step_operations(run: Run) -> int:
     their own. Nothing is computed where the network can do without values. 0 where they cannot
     be counted.
     """
-    x, y = _batch(run)
+    x, y = example_batch(run)
     n_batches = len(run.tasks) if run.settings.is_joint else 1
     for device in ("meta", "cpu"):  # on the first, tensors have shapes and no values
         try:
@@ -51,15 +49,3 @@ def _descend_allocations(network: TaskNetwork, loss: Tensor) -> None:
     learnt = [p for p in allocations.parameters() if p.requires_grad]
     if learnt:
         torch.autograd.grad(loss, learnt, allow_unused=True)
-
-
-def _batch(run: Run) -> tuple[Any, Any]:
-    """Returns as many examples of the first task as a batch has, where they are at hand."""
-    source, n = run.tasks[0].train, run.settings.batch_size
-    if isinstance(source, GeneratedDataset):
-        return source.draw(n, torch.Generator())
-    x, y = two_examples(source)
-    if isinstance(source, Split) and isinstance(x, Tensor):
-        rows = torch.arange(n) % 2  # what they hold does not matter
-        return x[rows], y[rows]
-    return x, y

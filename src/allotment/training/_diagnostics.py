@@ -12,32 +12,9 @@ from .._checks import described, first_line
 from .._engine import Run, why_fetched
 from .._streams import torch_stream
 from ..modules import ModularLayer, MultiTaskNetwork, TaskNetwork, for_task
-from ..tasks import (
-    GeneratedDataset,
-    HeldOut,
-    Split,
-    Task,
-    TaskLabels,
-    as_inputs,
-    as_targets,
-    preprocess,
-)
+from ..tasks import Task, TaskLabels, two_examples
 
 _INTEGERS = " Integer inputs stay integers: make them floating-point where they are numbers."
-
-
-def two_examples(source: HeldOut | GeneratedDataset) -> tuple[Any, Any]:
-    """Returns two inputs or a batch of them, as a network sees them, and their targets."""
-    if isinstance(source, GeneratedDataset):
-        return source.draw(2, torch.Generator())
-    if not isinstance(source, Split):
-        x, y = source.first()
-        return as_inputs(x), as_targets(y)
-    rows = torch.arange(len(source.inputs)) if source.rows is None else source.rows
-    rows = rows[torch.arange(2) % len(rows)]
-    y = source.targets[rows]
-    x = preprocess(source.inputs[rows], source.permutation, source.scale)
-    return x, y if y.is_floating_point() else y.long()
 
 
 @torch.no_grad()

@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import torch
 from torch import Tensor, nn
@@ -11,8 +12,10 @@ from .._schema import LogEntry
 from ..modules import as_network
 from ..settings import TrainingSettings
 from ..tasks import Task
+from ._dead import are_optional, dead_sentence
 from ._display import bar
-from ._result import FitResult, are_optional
+from ._new_tasks import NewTasks
+from ._result import FitResult
 from ._signals import asked_by_signals
 from ._train import Progress, train
 
@@ -26,6 +29,8 @@ def fit(
     device: torch.device | str = "cpu",
     on_progress: Callable[[Progress], None] = lambda progress: None,
     show: bool | None = None,
+    only: Sequence[str] | None = None,
+    shared_learns: bool = False,
 ) -> FitResult:
     """Trains ``network`` on ``tasks`` in place and returns what was learnt; `print` it.
 
@@ -44,13 +49,34 @@ def fit(
         on_progress: Called after every ten rounds. It may look at ``progress.network(0)``, a copy
             of the network as it is then, and end the training by ``progress.stop()``.
         show: Whether to show a bar; None: in a terminal or a notebook.
+        only: Names of tasks to train alone, such as one that `add_task` added: their gates, heads
+            and what else is theirs. All else stays the same to the bit, and needs no tasks here.
+        shared_learns: With ``only``: whether components and what else tasks share learn too. Then
+            ``tasks`` should be all, and the result says how far the others drift on validation.
     """
+    if only is not None:
+        part = NewTasks(network, tasks, only, shared_learns)
+        try:
+            result = fit(
+                part.network,
+                part.tasks,
+                settings,
+                seed=seed,
+                device=device,
+                on_progress=on_progress,
+                show=show,
+            )
+        finally:
+            part.write_back()
+        return replace(result, drift=part.drift())
     history: list[LogEntry] = []
     run = Run(network, tasks, seed, settings)
     asked: list[str] = []
+    told: set[str] = set()  # tasks that were left with nothing on the way
     with asked_by_signals(asked.append, terminates=False), bar(settings.rounds, show) as shown:
         for progress in train([run], device=device):
             history += progress.entries or []
+            told |= {name for dead in progress.dead or [] for name in dead}
             shown(progress)
             if progress.outcomes is None:  # the last one repeats the round before it
                 _tell(on_progress, progress, run)
@@ -78,8 +104,11 @@ def fit(
         layer_sizes=run.network.layer_sizes,
         are_optional=are_optional(run.network),
     )
+    dead = result.dead()
+    known = dead_sentence(dead) if dead and set(dead) <= told else ""
     for sentence in result.warnings():
-        warnings.warn(sentence, stacklevel=2)
+        if sentence != known:
+            warnings.warn(sentence, stacklevel=2)
     return result
 
 

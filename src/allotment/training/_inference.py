@@ -24,8 +24,9 @@ from ..tasks import (
     check_names,
     on_device,
     preprocess,
+    two_examples,
 )
-from ._diagnostics import in_words, is_told, two_examples
+from ._diagnostics import in_words, is_told
 from ._evaluation import evaluate_tasks
 from ._result import EvaluationResult
 

@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from .._schema import Evaluation, Floats, LogEntry
-from ..modules import TaskNetwork
+from ._dead import dead_layers, dead_sentence
 
 
 @dataclass(frozen=True)
@@ -34,6 +34,8 @@ class FitResult:
         are_optional: Whether a task may use none of a layer's components: the layer adds to a part
             that every task has, or its gates depend on the example.
         failed_cause: Why the loss was not finite, where the examples are to blame.
+        drift: How the tasks that were not trained did before and after, where some were trained
+            alone and what tasks share has learnt with them.
     """
 
     embeddings: Floats
@@ -51,6 +53,7 @@ class FitResult:
     layer_sizes: tuple[int, ...]
     are_optional: tuple[bool, ...]
     failed_cause: str = ""
+    drift: "Drift | None" = None
 
     def dead(self) -> dict[str, list[int]]:
         """Returns, by task, the modular layers that give zeros for it: it uses nothing of them."""
@@ -90,15 +93,7 @@ class FitResult:
     def _of_dead(self) -> list[str]:
         """Returns which tasks use nothing of some layer, if any."""
         dead = self.dead()
-        if not dead:
-            return []
-        name, layers = next(iter(dead.items()))
-        others = f" (and {len(dead) - 1} more)" if len(dead) > 1 else ""
-        return [
-            f"Task {name!r}{others} uses no component of modular layer {layers[0]}, which gives "
-            "zeros for it. `disconnect_weight=1.0`, a larger `budget` or a higher `p_init` of the "
-            "gates keep one open."
-        ]
+        return [dead_sentence(dead)] if dead else []
 
     def __str__(self) -> str:
         columns = [_aligned(["task", *self.task_names], "<")]
@@ -111,7 +106,8 @@ class FitResult:
         how = ", stopped by Ctrl-C" if self.was_interrupted else ""
         title = f"{self.rounds:,}{planned} rounds{how}{best}"
         told = [f"! {sentence}" for sentence in self.warnings()]
-        return "\n".join([title, "", *lines, "", *told, *self._next()])
+        drift = [] if self.drift is None else [str(self.drift)]
+        return "\n".join([title, "", *lines, "", *told, *drift, *self._next()])
 
     def _columns(self) -> list[tuple[str, Floats]]:
         """Returns the numbers of each task, with their headings."""
@@ -191,26 +187,25 @@ class EvaluationResult:
         return [("loss", self.losses), *shares, *self.metrics.items()]
 
 
-def dead_layers(
-    matrix: Floats,
-    task_names: Sequence[str],
-    layer_sizes: Sequence[int],
-    are_optional: Sequence[bool],
-) -> dict[str, list[int]]:
-    """Returns, by task, the modular layers of which it uses nothing, but should use something."""
-    ends = np.cumsum(layer_sizes)[:-1]
-    layers = np.split(np.nan_to_num(matrix, nan=1.0), ends, axis=1)
-    found = {
-        name: [n for n, layer in enumerate(layers) if not (are_optional[n] or layer[task].any())]
-        for task, name in enumerate(task_names)
-    }
-    return {name: numbers for name, numbers in found.items() if numbers}
+@dataclass(frozen=True)
+class Drift:
+    """How tasks did on validation before others were trained, and after it.
 
+    Attributes:
+        before: Of the network as it came.
+        after: Of the network as it is left.
+    """
 
-def are_optional(network: TaskNetwork) -> tuple[bool, ...]:
-    """Returns for each modular layer whether a task may use none of its components."""
-    layers = network.modular_layers
-    return tuple(layer.is_update or layer.allocation.sees_examples for layer in layers)
+    before: EvaluationResult
+    after: EvaluationResult
+
+    def __str__(self) -> str:
+        before, after = self.before.by_task(), self.after.by_task()
+        lines = ["Drift of the other tasks on validation:"]
+        for name, numbers in before.items():
+            moves = [f"{k} {v:.4g} to {after[name][k]:.4g}" for k, v in numbers.items()]
+            lines.append(f"  {name}: {', '.join(moves) or 'not known'}")
+        return "\n".join(lines)
 
 
 def _aligned(cells: Sequence[str], side: str) -> list[str]:

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from .._engine import Run
-from ..tasks import GeneratedDataset, Split, Task
-from ._diagnostics import two_examples
+from ..tasks import GeneratedDataset, Split, Task, two_examples
 
 N_LOOKED_AT = 256  # examples of a task
 # Inputs differ where means are a standard deviation apart, or one spread is twice the other.

@@ -34,6 +34,8 @@ class Tracker:
         self._n_steps = 0
         self.n_entries = 0
         self.failed: list[int | None] = [None] * parameters.n_runs
+        # Each run's probabilities and evaluation matrix at the last entry, [T, C] each.
+        self.gates: list[tuple[Floats, Floats]] = []
         self.last_block: Floats = np.full(parameters.n_runs, np.nan)  # each run's mean loss in it
 
     @property
@@ -68,6 +70,7 @@ class Tracker:
         self._interval, self._counts = [], []
         self.n_entries += 1
         probabilities, matrices = self._parameters.gates()
+        self.gates = list(zip(probabilities, matrices, strict=True))
         return [
             LogEntry(
                 round=done,

@@ -14,9 +14,9 @@ from .._engine import ExecutionPlan, Run, Trainer
 from .._schema import Floats, LogEntry, Outcome, TrainingState
 from ..modules import as_network
 from ..settings import ROUNDS_PER_BLOCK
+from ._dead import DeadTasks, are_optional, dead_layers
 from ._diagnostics import explain, is_told
 from ._evaluation import evaluate
-from ._result import are_optional, dead_layers
 from ._statistics import warn_of_shared_statistics
 from ._tracker import BestCheckpoint, Tracker, entry_interval
 from ._validation import check_device, check_runs
@@ -39,6 +39,8 @@ class Progress:
         losses: Each run's mean training loss over the last block of ten rounds, shape ``[R]``.
         failed: For each run the task batch at which its loss was not finite, or None.
         entries: Losses and gates, one for each run; None inside a logging interval.
+        dead: With entries: for each run the tasks that are left with nothing, and of which layers.
+            A warning tells of each task when it is first seen.
         outcomes: How each run ended, in the very last progress; None before.
         state: Copies all that is needed to go on from here; call it before asking for the next
             progress. None where all rounds are done.
@@ -50,6 +52,7 @@ class Progress:
     losses: Floats
     failed: list[int | None]
     entries: list[LogEntry] | None = None
+    dead: list[dict[str, list[int]]] | None = None
     outcomes: list[Outcome] | None = None
     state: Callable[[], TrainingState] | None = field(default=None, repr=False)
     network: Callable[[int], nn.Module] = field(default=_no_network, repr=False)
@@ -102,11 +105,12 @@ def _training(
     started = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
     n_rounds = runs[0].settings.rounds
     is_over = resume_from is not None and resume_from.round == n_rounds
-    trainer = _trainer(runs, device, is_over)
+    trainer = _trainer(runs, device, is_over, resume_from)
     tracker = Tracker(trainer.parameters, trainer.n_tasks, n_last_rounds)
     best = _best_checkpoint(runs[0], trainer)
     whole = _TrainerState(trainer, tracker, best)
     first_round = whole.load(resume_from, n_rounds) if resume_from else 0
+    watch = DeadTasks(trainer.parameters.network, [task.name for task in runs[0].tasks])
     asked: list[bool] = []  # filled by `stop`
     # Where no rounds are left, the check and the entry that the last one has still are.
     for first in range(first_round, n_rounds, ROUNDS_PER_BLOCK) or [n_rounds]:
@@ -115,12 +119,16 @@ def _training(
         if n_batches:
             tracker.add(*trainer.steps(first // ROUNDS_PER_BLOCK, n_batches))
         entries = _entries(runs, whole, done)
+        dead = [watch.look(*gates) for gates in tracker.gates] if entries else None
+        for own in dead or []:
+            watch.tell(own, f" at round {done:,}")
         has_failed = None not in tracker.failed  # every run: nothing more is to be learnt
         yield Progress(
             done,
             tracker.last_block,
             list(tracker.failed),
             entries,
+            dead,
             state=None if has_failed or done == n_rounds else partial(whole.state, done, started),
             network=partial(_network, runs, trainer),
             stop=partial(asked.append, True),
@@ -198,10 +206,13 @@ class _TrainerState:
         return state.round
 
 
-def _trainer(runs: Sequence[Run], device: torch.device, is_over: bool) -> Trainer:
+def _trainer(
+    runs: Sequence[Run], device: torch.device, is_over: bool, state: TrainingState | None = None
+) -> Trainer:
     """Returns the trainer of runs, or says which part of a network or loss fails in it."""
     try:
-        return Trainer(runs, device, is_over=is_over)
+        tensors = None if state is None else state.tensors
+        return Trainer(runs, device, is_over=is_over, resume_from=tensors)
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # whatever a user's module raises

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from .._checks import described, is_list_of
 from .._engine import Run, check_alike, why_fetched
 from ..modules import TaskNetwork
-from ..tasks import UNKNOWN, Split, Stream, Task, TaskLabels, mean_squared_error
-from ._diagnostics import in_words, of_one_kind, outputs_of, two_examples
+from ..tasks import UNKNOWN, Split, Stream, Task, TaskLabels, mean_squared_error, two_examples
+from ._diagnostics import in_words, of_one_kind, outputs_of
 
 _REGRESSION = " Whole numbers are taken for labels; numbers to predict should be floating-point."
 _UNSEEN = (

@@ -220,9 +220,10 @@ def _sendable(message: Message, parcel: Parcel) -> Message:
     match message:
         case Environment():
             return replace(message, commit=parcel.commit, dirty=parcel.dirty)
-        case Progress(round=done, losses=losses, failed=failed, entries=entries, outcomes=ended):
+        case Progress(outcomes=ended):
             own = ended and [replace(each, weights=_copied(each.weights)) for each in ended]
-            return Progress(done, losses, failed, entries, own)
+            plain = Progress(message.round, message.losses, message.failed)
+            return replace(plain, entries=message.entries, dead=message.dead, outcomes=own)
     return message
 
 
