@@ -7,10 +7,11 @@ import torch
 from torch import Tensor, nn
 
 from .._engine import Run
-from .._schema import LogEntry
+from .._schema import LogEntry, Outcome
 from ..modules import as_network
 from ..settings import TrainingSettings
-from ..tasks import Task
+from ..tasks import Task, n_examples
+from ._baselines import runs_beside, train_beside
 from ._display import bar
 from ._result import FitResult, are_optional
 from ._signals import asked_by_signals
@@ -26,6 +27,7 @@ def fit(
     device: torch.device | str = "cpu",
     on_progress: Callable[[Progress], None] = lambda progress: None,
     show: bool | None = None,
+    baselines: bool | int = False,
 ) -> FitResult:
     """Trains ``network`` on ``tasks`` in place and returns what was learnt; `print` it.
 
@@ -44,9 +46,13 @@ def fit(
         on_progress: Called after every ten rounds. It may look at ``progress.network(0)``, a copy
             of the network as it is then, and end the training by ``progress.stop()``.
         show: Whether to show a bar; None: in a terminal or a notebook.
+        baselines: Of how many seeds to train a shared bottom, separate networks and learnt gates
+            for `advise` to compare, each from the weights that the network came with; True: 3.
+            The network itself is trained as without.
     """
     history: list[LogEntry] = []
     run = Run(network, tasks, seed, settings)
+    beside = runs_beside(run, baselines) if baselines is not False else None
     asked: list[str] = []
     with asked_by_signals(asked.append, terminates=False), bar(settings.rounds, show) as shown:
         for progress in train([run], device=device):
@@ -56,11 +62,18 @@ def fit(
                 _tell(on_progress, progress, run)
                 if asked:
                     progress.stop()
-    assert progress.outcomes is not None
-    outcome = progress.outcomes[0]
+        was_interrupted = bool(asked)
+        assert progress.outcomes is not None
+        outcome = progress.outcomes[0]
+        compared = None
+        if beside is not None and _is_whole(outcome, settings):
+            compared = train_beside(
+                outcome, run.tasks, beside, device=device, show=show, asked=asked
+            )
     if outcome.status == "finished" or _are_finite(outcome.weights):
         run.network.load_state_dict(outcome.weights)
     network.eval()
+    allocations = [layer.allocation for layer in run.network.modular_layers]
     result = FitResult(
         embeddings=outcome.matrix,
         probabilities=outcome.probabilities,
@@ -72,15 +85,25 @@ def fit(
         failed_cause=outcome.failed_cause,
         rounds=outcome.rounds,
         rounds_planned=settings.rounds,
-        was_interrupted=bool(asked),
+        was_interrupted=was_interrupted,
         task_names=tuple(task.name for task in run.tasks),
         component_names=run.network.component_names,
         layer_sizes=run.network.layer_sizes,
         are_optional=are_optional(run.network),
+        is_learnt=any(own.is_learnt for own in allocations),
+        is_binary=all(own.is_binary and not own.sees_examples for own in allocations),
+        n_examples={task.name: n_examples(task.train) for task in run.tasks},
+        baselines=compared,
     )
     for sentence in result.warnings():
         warnings.warn(sentence, stacklevel=2)
     return result
+
+
+def _is_whole(outcome: Outcome, settings: TrainingSettings) -> bool:
+    """Tells whether a training ended by itself, so that others can be set beside it."""
+    is_over = outcome.rounds == settings.rounds or settings.patience is not None
+    return outcome.status == "finished" and is_over
 
 
 def _are_finite(weights: Mapping[str, Tensor]) -> bool:
