@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -47,7 +48,7 @@ class Gap(NamedTuple):
     high: float
 
     def __str__(self) -> str:
-        mean, low, high = (f"{100 * value:+.0f}" for value in self)
+        mean, low, high = (f"{100 * value:+z.0f}" for value in self)
         return f"{mean} % ({low} to {high})"
 
 
@@ -108,6 +109,7 @@ def gap(costs: Floats, others: Floats) -> Gap:
     return Gap(mean, mean - half, mean + half)
 
 
+@cache
 def t_quantile(p: float, n_free: int) -> float:
     """Returns a quantile of Student's t distribution; SciPy is not for training to need.
 

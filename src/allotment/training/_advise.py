@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .._advice import CANNOT_TELL, LEARNT, SEPARATE, SHARED, Advice, Verdict, compare, listed, percent
+from .._advice import (
+    CANNOT_TELL,
+    LEARNT,
+    SEPARATE,
+    SHARED,
+    Advice,
+    Verdict,
+    compare,
+    listed,
+    percent,
+)
 from .._schema import Evaluation, Floats, Outcome
 
 if TYPE_CHECKING:  # which has a line of advice when it is printed
@@ -18,8 +28,8 @@ OVERFITTED = 1.5  # validation loss over training loss
 UNEVEN = 10  # times as many examples
 
 _COMPARE = (
-    "`fit(..., baselines=3)` trains a shared bottom and separate networks beside it, and compares "
-    "them over 3 seeds."
+    "`fit(..., baselines=True)` trains a shared bottom and separate networks beside it, and "
+    "compares them over seeds."
 )
 _TAKE = {
     LEARNT: "Keep this network; `extract` gives what one task uses of it.",
@@ -32,7 +42,7 @@ _TAKE = {
 def advise(result: "FitResult") -> Advice:
     """Returns which way of sharing serves the tasks of a training best, why, and what to try next.
 
-    With ``fit(..., baselines=3)`` the three ways are compared on validation, seed by seed. Without,
+    With ``fit(..., baselines=True)`` three ways are compared on validation, seed by seed. Without,
     there are the training's own numbers alone, which seldom decide: what the gates separated, how
     many have not settled, where tasks overfit.
 
@@ -51,13 +61,13 @@ def advise(result: "FitResult") -> Advice:
     >>> advise(result).recommendation
     'cannot tell'
     >>> print(advise(result).next_steps[0])
-    `fit(..., baselines=3)` trains a shared bottom and separate networks beside it, and compares \
-them over 3 seeds.
+    `fit(..., baselines=True)` trains a shared bottom and separate networks beside it, and \
+compares them over seeds.
     """
     own = _own_reasons(result)
     if result.baselines is None:
         recommendation, why = _by_structure(result)
-        reasons = (f"No comparison was made; `fit(..., baselines=3)` makes one. {why}", *own)
+        reasons = (f"No comparison was made; `fit(..., baselines=True)` makes one. {why}", *own)
         return Advice(
             recommendation=recommendation,
             reasons=reasons,
@@ -116,7 +126,10 @@ def _by_structure(result: "FitResult") -> tuple[str, str]:
         return SHARED, "Every task uses every component, which a shared bottom does more simply."
     if not _overlaps(rows).any() and not result.dead():
         return SEPARATE, "No component is used by two tasks, which separate networks do too."
-    return CANNOT_TELL, f"Two tasks have {percent(_overlaps(rows).mean())} of what they use in common."
+    return (
+        CANNOT_TELL,
+        f"Two tasks have {percent(_overlaps(rows).mean())} of what they use in common.",
+    )
 
 
 def _overlaps(rows: Floats) -> Floats:
@@ -217,8 +230,8 @@ def _limits(result: "FitResult") -> list[str]:
     if result.is_binary and overlaps.size:
         spread = overlaps.std(axis=0, ddof=1).mean()
         said.append(
-            f"Two tasks have {percent(overlaps.mean())} of what they use in common, which differs by "
-            f"{percent(spread)} (sd) between seeds."
+            f"Two tasks have {percent(overlaps.mean())} of what they use in common, which differs "
+            f"by {percent(spread)} (sd) between seeds."
         )
     return said
 
@@ -235,9 +248,7 @@ def _next_steps(result: "FitResult") -> list[str]:
     """Returns what the training's own numbers suggest to try."""
     said = []
     if result.is_binary and _share_undecided(result) > MANY_UNDECIDED:
-        said.append(
-            "More `rounds`, or a larger `allocation_learning_rate`: gates should settle."
-        )
+        said.append("More `rounds`, or a larger `allocation_learning_rate`: gates should settle.")
     if result.dead():
         said.append("`disconnect_weight=1.0` keeps a component open for each task.")
     if _overfitted(result):

@@ -20,7 +20,7 @@ from ._result import Baselines
 from ._train import train
 from ._validation import check_runs
 
-N_SEEDS = 3  # of `baselines=True`
+N_SEEDS = 5  # of `baselines=True`
 SHARE = 0.2  # of the training examples of a task without a validation split
 N_DRAWN = 1_000  # held-out examples of a task that draws its own
 

@@ -47,7 +47,7 @@ def fit(
             of the network as it is then, and end the training by ``progress.stop()``.
         show: Whether to show a bar; None: in a terminal or a notebook.
         baselines: Of how many seeds to train a shared bottom, separate networks and learnt gates
-            for `advise` to compare, each from the weights that the network came with; True: 3.
+            for `advise` to compare, each from the weights that the network came with; True: 5.
             The network itself is trained as without.
     """
     history: list[LogEntry] = []
