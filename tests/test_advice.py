@@ -80,7 +80,8 @@ def test_tasks_that_do_better_another_way_are_named() -> None:
     assert found.recommendation == SHARED
     assert list(found.exceptions) == [2]
     way, behind = found.exceptions[2]
-    assert (way, behind.mean) == (SEPARATE, approx(-0.5))
+    assert way == SEPARATE
+    assert behind.mean == approx(-0.5)
 
 
 @mark.parametrize(
