@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.testing import assert_allclose
-from pytest import MonkeyPatch, mark, raises
+from pytest import MonkeyPatch, mark, raises, warns
 from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
 
 from allotment.allocation import Allocation, CrossStitch, GumbelMatrix, NoSharing, SharedBottom
 from allotment.modules import ColumnLayer, ModularLayer, MultiTaskNetwork
@@ -199,6 +200,19 @@ def test_bad_input_is_told_before_training(
 
     with raises((TypeError, ValueError), match=message):
         fit(network(), regressions(n_tasks), SETTINGS, baselines=baselines, on_progress=never)
+
+
+def test_batches_that_stream_need_a_validation_split() -> None:
+    def loader(seed: int) -> DataLoader[Any]:
+        return DataLoader(TensorDataset(*arrays(seed)), batch_size=8)
+
+    network = network_with(GumbelMatrix(2, 4))
+    with raises(ValueError, match=r"has a validation split to compare by, .* Found neither\."):
+        fit(network, [Task(f"{t}", loader(t)) for t in range(2)], SETTINGS, baselines=2)
+    tasks = [Task(f"{t}", loader(t), validation=arrays(t + 50)) for t in range(2)]
+    with warns(UserWarning, match="Training one run at a time"):
+        result = fit(network, tasks, SETTINGS, baselines=2)
+    assert losses_of(result, "separate networks").shape == (2, 2)
 
 
 def test_tasks_may_lack_what_others_have() -> None:

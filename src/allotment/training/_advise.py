@@ -34,8 +34,8 @@ _COMPARE = (
 _TAKE = {
     LEARNT: "Keep this network; `extract` gives what one task uses of it.",
     SHARED: '`SharedBottom(n_tasks, n_components, reduce="mean")` in place of the gates.',
-    SEPARATE: "`NoSharing(n_tasks, n_components)` in place of the gates, or a network for each "
-    "task.",
+    SEPARATE: "`NoSharing(n_tasks, n_components)`, with as many components as tasks or a multiple, "
+    "in place of the gates.",
 }
 
 
@@ -86,8 +86,6 @@ compares them over seeds.
 def _costs(outcomes: Mapping[str, Sequence[Outcome]], by: str) -> tuple[str, dict[str, Floats]]:
     """Returns what ways are compared by, and a cost for each seed and task, ``[S, T]`` by way."""
     seen = [o.validation for own in outcomes.values() for o in own if o.validation is not None]
-    if not seen:
-        return "loss", {way: np.full((len(own), 1), np.nan) for way, own in outcomes.items()}
     name, first = _cost(seen[0], by)
 
     def cost(outcome: Outcome) -> Floats:
@@ -238,8 +236,6 @@ def _limits(result: "FitResult") -> list[str]:
 
 def _more_evidence(result: "FitResult") -> str:
     assert result.baselines is not None
-    if result.baselines.outcomes[LEARNT][0].validation is None:
-        return "`Task(validation=...)`: examples to compare by."
     n = 3 * len(result.baselines.outcomes[LEARNT])
     return f"`fit(..., baselines={n})`: more seeds, or more validation examples."
 

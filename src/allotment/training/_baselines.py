@@ -39,6 +39,11 @@ def runs_beside(run: Run, baselines: bool | int) -> dict[str, list[Run]]:
             f"{len(_learnt_layers(run.network))} layers with gates that learn."
         )
     tasks = [_with_validation(task) for task in run.tasks]
+    if all(task.validation is None for task in tasks):
+        raise ValueError(
+            "`baselines` should be given where a task has a validation split to compare by, or "
+            "arrays of which a part can be held out. Found neither."
+        )
     fixed = run.settings.changed(allocation_held_out=0.0)  # their weights learn from all examples
     settings = {LEARNT: run.settings, SHARED: fixed, SEPARATE: fixed}
     models = {way: _changed(run.model, change) for way, change in _CHANGES.items()}
