@@ -14,6 +14,7 @@ import allotment as al
 from allotment._schema import Evaluation, LogEntry, RunHeader, TrainingState
 from allotment.modules import Cost, Costs, Pruned
 from allotment.tasks import TablePreprocessing, TableTasks
+from allotment.training import Baselines
 from allotment.training._result import Drift
 from tools.contributing import RINGS
 from tools.imports import Module, Package
@@ -24,6 +25,7 @@ ROOT = REPOSITORY / "src" / "allotment"
 PUBLIC_VALUES: list[type] = [
     *(TableTasks, TablePreprocessing),
     *(al.Task, al.Run, al.FitResult, al.Progress, al.Outcome, al.ExecutionPlan),
+    *(al.Advice, Baselines),
     *(al.TrainingSettings, al.Optimization, al.Penalties, al.Augmentation, al.Execution),
     *(Evaluation, LogEntry, RunHeader, TrainingState),
     *(Cost, Costs, Pruned, Drift),

@@ -43,12 +43,14 @@ from .tasks import MultiLabel as MultiLabel
 from .tasks import Split as Split
 from .tasks import Task as Task
 from .tasks import tasks_from_table as tasks_from_table
+from .training import Advice as Advice
 from .training import EvaluationResult as EvaluationResult
 from .training import ExecutionPlan as ExecutionPlan
 from .training import FitResult as FitResult
 from .training import Outcome as Outcome
 from .training import Progress as Progress
 from .training import Run as Run
+from .training import advise as advise
 from .training import evaluate as evaluate
 from .training import fit as fit
 from .training import plan as plan

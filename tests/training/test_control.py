@@ -187,7 +187,8 @@ def test_a_result_reads_as_a_table() -> None:
         *("test loss", "test accuracy", "test right", "uses"),
     ]
     assert lines[3].startswith("classes 0")
-    assert "al.extract(network, 'classes 0')" in lines[-1]
+    assert "al.extract(network, 'classes 0')" in lines[-2]
+    assert lines[-1].startswith("Advice: cannot tell. No comparison was made")
 
 
 def test_a_stopped_training_says_so_and_has_its_last_losses() -> None:

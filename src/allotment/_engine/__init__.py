@@ -34,6 +34,8 @@ from ._run import Run as Run
 from ._run import check_alike as check_alike
 from ._sampler import Epochs as Epochs
 from ._sampler import TaskOrder as TaskOrder
+from ._sampler import drawn as drawn
+from ._sampler import held_out as held_out
 from ._sampler import uniform as uniform
 from ._streaming import StreamedLosses as StreamedLosses
 from ._trainer import Trainer as Trainer

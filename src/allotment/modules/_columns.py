@@ -38,6 +38,7 @@ class ColumnLayer(ModularLayer):
             layer to each task; None without ``map_channels``.
     """
 
+    takes_any_allocation = False
     maps: nn.Parameter | None
 
     def __init__(

@@ -43,9 +43,12 @@ class ModularLayer(nn.Module):
             task may well use none of its components.
         skips_unused: Whether evaluation leaves out what the task does not use. It looks at values
             for that, which cannot be done for many runs at once.
+        takes_any_allocation: Whether any allocation of as many tasks and components may stand in
+            place of its own.
     """
 
     skips_unused = True
+    takes_any_allocation = True
 
     def __init__(
         self,

@@ -9,6 +9,7 @@ from ..analysis import Relatedness, Summary, group_runs, relatedness, summarise,
 from ..records import RunRecord
 from ._spec import ReportRow, ReportSpec
 
+MANY = 8  # methods; more share sentences
 _FEW_TASKS = 8  # more get tables and figures of their own
 _FEW_FAMILIES = 6  # more are not set beside each other
 

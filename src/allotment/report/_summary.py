@@ -5,9 +5,10 @@ from itertools import pairwise
 
 from ..analysis import Estimate, KnownFamilies, disjoint, late_change, n_decimals, paired_difference
 from ..records import RunRecord
+from ._advice import advice_text
 from ._allocations import SIMILARITY, budget_text, own_nearest_text, p_values_text
 from ._provenance import are_as_declared, lengths
-from ._section import ResultRow, Section, section
+from ._section import MANY, ResultRow, Section, section
 from ._spec import ReportSpec
 from ._table import NOTHING, interval_text, runs_text, spread_text
 
@@ -30,6 +31,7 @@ def section_text(part: Section) -> list[str]:
     said += [_failures(row) for row in part.rows]
     said += [_dead(row) for row in part.rows]
     said.append(_missing(part))
+    said += advice_text(part)
     return list(filter(None, said))
 
 
@@ -68,7 +70,6 @@ def _structure(part: Section, row: ResultRow, n_found: int) -> str:
     return f"{row.name} did not find {structure}{how} in any of {runs}."
 
 
-MANY = 8  # methods, from which on they share sentences
 Entry = tuple[ResultRow, Estimate]  # a method and its number as it is shown
 
 

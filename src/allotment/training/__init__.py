@@ -16,10 +16,12 @@ It yields what happens and knows nothing of files.
 (2, 3)
 """
 
+from .._advice import Advice as Advice
 from .._engine import ExecutionPlan as ExecutionPlan
 from .._engine import Run as Run
 from .._schema import Outcome as Outcome
 from .._schema import TrainingState as TrainingState
+from ._advise import advise as advise
 from ._cost import step_operations as step_operations
 from ._dead import DeadTasks as DeadTasks
 from ._dead import are_optional as are_optional
@@ -33,6 +35,7 @@ from ._inference import evaluate as evaluate
 from ._inference import predict as predict
 from ._loggers import MetricsLogger as MetricsLogger
 from ._loggers import log_to as log_to
+from ._result import Baselines as Baselines
 from ._result import EvaluationResult as EvaluationResult
 from ._result import FitResult as FitResult
 from ._signals import asked_by_signals as asked_by_signals

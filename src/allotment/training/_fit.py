@@ -8,10 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from .._engine import Run
-from .._schema import LogEntry
+from .._schema import LogEntry, Outcome
 from ..modules import as_network
 from ..settings import TrainingSettings
-from ..tasks import Task
+from ..tasks import Task, n_examples
+from ._baselines import runs_beside, train_beside
 from ._dead import are_optional, dead_sentence
 from ._display import bar
 from ._new_tasks import NewTasks
@@ -31,6 +32,7 @@ def fit(
     show: bool | None = None,
     only: Sequence[str] | None = None,
     shared_learns: bool = False,
+    baselines: bool | int = False,
 ) -> FitResult:
     """Trains ``network`` on ``tasks`` in place and returns what was learnt; `print` it.
 
@@ -53,7 +55,15 @@ def fit(
             and what else is theirs. All else stays the same to the bit, and needs no tasks here.
         shared_learns: With ``only``: whether components and what else tasks share learn too. Then
             ``tasks`` should be all, and the result says how far the others drift on validation.
+        baselines: Of how many seeds to train a shared bottom, separate networks and learnt gates
+            for `advise` to compare, each from the weights that the network came with; True: 5.
+            The network itself is trained as without.
     """
+    if only is not None and baselines is not False:
+        raise ValueError(
+            "`baselines` should be left out where `only` some tasks are trained: they train all. "
+            f"Found `baselines = {baselines!r}`."
+        )
     if only is not None:
         part = NewTasks(network, tasks, only, shared_learns)
         try:
@@ -71,6 +81,7 @@ def fit(
         return replace(result, drift=part.drift())
     history: list[LogEntry] = []
     run = Run(network, tasks, seed, settings)
+    beside = runs_beside(run, baselines) if baselines is not False else None
     asked: list[str] = []
     told: set[str] = set()  # tasks that were left with nothing on the way
     with asked_by_signals(asked.append, terminates=False), bar(settings.rounds, show) as shown:
@@ -82,11 +93,18 @@ def fit(
                 _tell(on_progress, progress, run)
                 if asked:
                     progress.stop()
-    assert progress.outcomes is not None
-    outcome = progress.outcomes[0]
+        was_interrupted = bool(asked)
+        assert progress.outcomes is not None
+        outcome = progress.outcomes[0]
+        compared = None
+        if beside is not None and _is_whole(outcome, settings):
+            compared = train_beside(
+                outcome, run.tasks, beside, device=device, show=show, asked=asked
+            )
     if outcome.status == "finished" or _are_finite(outcome.weights):
         run.network.load_state_dict(outcome.weights)
     network.eval()
+    allocations = [layer.allocation for layer in run.network.modular_layers]
     result = FitResult(
         embeddings=outcome.matrix,
         probabilities=outcome.probabilities,
@@ -98,11 +116,15 @@ def fit(
         failed_cause=outcome.failed_cause,
         rounds=outcome.rounds,
         rounds_planned=settings.rounds,
-        was_interrupted=bool(asked),
+        was_interrupted=was_interrupted,
         task_names=tuple(task.name for task in run.tasks),
         component_names=run.network.component_names,
         layer_sizes=run.network.layer_sizes,
         are_optional=are_optional(run.network),
+        is_learnt=any(own.is_learnt for own in allocations),
+        is_binary=all(own.is_binary and not own.sees_examples for own in allocations),
+        n_examples={task.name: n_examples(task.train) for task in run.tasks},
+        baselines=compared,
     )
     dead = result.dead()
     known = dead_sentence(dead) if dead and set(dead) <= told else ""
@@ -110,6 +132,12 @@ def fit(
         if sentence != known:
             warnings.warn(sentence, stacklevel=2)
     return result
+
+
+def _is_whole(outcome: Outcome, settings: TrainingSettings) -> bool:
+    """Tells whether a training ended by itself, so that others can be set beside it."""
+    is_over = outcome.rounds == settings.rounds or settings.patience is not None
+    return outcome.status == "finished" and is_over
 
 
 def _are_finite(weights: Mapping[str, Tensor]) -> bool:

@@ -1,13 +1,37 @@
 """What training or evaluating a network gave, and how it reads."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
-from .._schema import Evaluation, Floats, LogEntry
+from .._schema import Evaluation, Floats, LogEntry, Outcome
+from ._advise import advise
 from ._dead import dead_layers, dead_sentence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baselines:
+    """Three ways of sharing trained side by side, a run of each for every seed.
+
+    All runs of one seed have the same batches, and all start from the weights that the network
+    came with.
+
+    Attributes:
+        outcomes: How the runs ended, by way: "learnt gates", "shared bottom", "separate networks".
+        by: What they are compared by, as `keep_best` says it; empty: the error where all tasks
+            classify, and else the loss.
+        has_own_splits: Whether all tasks had validation splits; else training examples of those
+            that had none were held out, and "learnt gates" were trained anew without them.
+        shares_rest: Whether parts that learn lie outside of modular layers and heads, which all
+            three ways share.
+    """
+
+    outcomes: Mapping[str, Sequence[Outcome]]
+    by: str
+    has_own_splits: bool
+    shares_rest: bool
 
 
 @dataclass(frozen=True)
@@ -33,9 +57,13 @@ class FitResult:
         layer_sizes: Components in each modular layer.
         are_optional: Whether a task may use none of a layer's components: the layer adds to a part
             that every task has, or its gates depend on the example.
+        is_learnt: Whether some layer learns who uses what.
+        is_binary: Whether tasks use components or do not, whatever the example; else shares.
+        n_examples: Training examples by task; None where that is not known.
         failed_cause: Why the loss was not finite, where the examples are to blame.
         drift: How the tasks that were not trained did before and after, where some were trained
             alone and what tasks share has learnt with them.
+        baselines: Other ways of sharing that were trained beside it, if any; see `advise`.
     """
 
     embeddings: Floats
@@ -52,8 +80,12 @@ class FitResult:
     component_names: tuple[str, ...]
     layer_sizes: tuple[int, ...]
     are_optional: tuple[bool, ...]
+    is_learnt: bool
+    is_binary: bool
+    n_examples: dict[str, int | None]
     failed_cause: str = ""
     drift: "Drift | None" = None
+    baselines: Baselines | None = None
 
     def dead(self) -> dict[str, list[int]]:
         """Returns, by task, the modular layers that give zeros for it: it uses nothing of them."""
@@ -79,7 +111,7 @@ class FitResult:
 
     def _of_unseen(self) -> list[str]:
         """Returns which tasks were in no batch, if any."""
-        are_unseen = np.isnan(self._training_losses())
+        are_unseen = np.isnan(self.training_losses())
         unseen = [name for name, own in zip(self.task_names, are_unseen, strict=True) if own]
         if not unseen or not self.history:
             return []
@@ -111,7 +143,7 @@ class FitResult:
 
     def _columns(self) -> list[tuple[str, Floats]]:
         """Returns the numbers of each task, with their headings."""
-        found = [("training loss", self._training_losses())]
+        found = [("training loss", self.training_losses())]
         for name, seen in (("validation", self.validation), ("test", self.test)):
             if seen is None:
                 continue
@@ -121,7 +153,7 @@ class FitResult:
             found += [(f"{name} {metric}", values) for metric, values in seen.metrics.items()]
         return found
 
-    def _training_losses(self) -> Floats:
+    def training_losses(self) -> Floats:
         """Returns each task's last loss; one that is drawn seldom has none in some entries."""
         losses = np.full(len(self.task_names), np.nan)
         for entry in self.history:
@@ -147,6 +179,8 @@ class FitResult:
                 "With `Task(validation=...)` and `evaluate_every` the best round is kept, and "
                 "overfitting is seen."
             )
+        if self.is_learnt and len(self.task_names) > 1:
+            lines.append(advise(self).line)
         return lines
 
 

@@ -1,0 +1,177 @@
+"""Which way of sharing to take: a recommendation with its reasons, from runs paired by seed."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import NamedTuple
+
+import numpy as np
+
+from ._schema import Floats
+
+LEARNT, SHARED, SEPARATE = "learnt gates", "shared bottom", "separate networks"
+WAYS = (SHARED, SEPARATE, LEARNT)  # the simplest first
+CANNOT_TELL = "cannot tell"
+MARGIN = 0.05  # a larger difference on average, still within chance, leaves the question open
+CONFIDENCE = 0.9  # of every interval
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """Which way of sharing serves some tasks best; `print` shows it.
+
+    Attributes:
+        recommendation: "learnt gates", "shared bottom", "separate networks" or "cannot tell".
+        reasons: What it rests on, a sentence each with its numbers; the first one decides.
+        next_steps: What to try next, a sentence each.
+    """
+
+    recommendation: str
+    reasons: tuple[str, ...]
+    next_steps: tuple[str, ...]
+
+    @property
+    def line(self) -> str:
+        """The recommendation and what decides it."""
+        return f"Advice: {self.recommendation}. {self.reasons[0]}"
+
+    def __str__(self) -> str:
+        lines = [f"Advice: {self.recommendation}", *(f"- {reason}" for reason in self.reasons)]
+        return "\n".join([*lines, "Next:", *(f"- {step}" for step in self.next_steps)])
+
+
+class Gap(NamedTuple):
+    """How much worse one way is than another, as a share: the mean over seeds and its interval."""
+
+    mean: float
+    low: float
+    high: float
+
+    def __str__(self) -> str:
+        mean, low, high = (f"{100 * value:+z.0f}" for value in self)
+        return f"{mean} % ({low} to {high})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What runs of several ways, paired by seed, say of them.
+
+    Attributes:
+        recommendation: One of the ways, or "cannot tell".
+        reason: The numbers that decide it.
+        exceptions: Tasks, by place, that do better another way: which one, and by how much.
+    """
+
+    recommendation: str
+    reason: str
+    exceptions: Mapping[int, tuple[str, Gap]]
+
+
+def compare(costs: Mapping[str, Floats], what: str = "validation loss") -> Verdict:
+    """Returns which way costs least, given a cost for each seed and task, ``[S, T]`` by way.
+
+    Less is better. Each task counts alike: costs are relative to its mean over all runs. The
+    simplest way is recommended that no other beats; a way beats another where the 90 % t interval
+    of their difference, seed by seed, lies above 0. A way that is behind by more than 5 % on
+    average, and yet within its interval, leaves the question open.
+
+    Tasks without a number are left out, and so are seeds of which some run failed.
+    """
+    known = _relative({way: costs[way] for way in WAYS if way in costs})
+    n_seeds = len(next(iter(known.values())))
+    if n_seeds < 2 or len(known) < 2:
+        found = f"{n_seeds} seed{'s' * (n_seeds != 1)} with a number for {' and '.join(known)}"
+        reason = f"There is nothing to compare by: {found}; two seeds of two ways are needed."
+        return Verdict(recommendation=CANNOT_TELL, reason=reason, exceptions={})
+    means = {way: np.nanmean(of, axis=1) for way, of in known.items()}  # [S]
+    best = min(means, key=lambda way: float(means[way].mean()))
+    chosen = CANNOT_TELL
+    for way in means:
+        behind = gap(means[way], means[best])
+        if way == best or (behind.low <= 0 and behind.mean <= MARGIN):
+            chosen = way
+        if chosen != CANNOT_TELL or behind.low <= 0:
+            break
+    beside = best if chosen == CANNOT_TELL else chosen
+    exceptions = {} if chosen == CANNOT_TELL else _exceptions(known, chosen)
+    return Verdict(
+        recommendation=chosen, reason=_reason(means, beside, what), exceptions=exceptions
+    )
+
+
+def gap(costs: Floats, others: Floats) -> Gap:
+    """Returns how far costs lie above others with the same seeds, as a share of the others."""
+    differences = costs - others
+    scale = abs(float(others.mean())) or 1.0
+    mean, n = float(differences.mean()) / scale, len(differences)
+    spread = float(differences.std(ddof=1)) / scale / n**0.5
+    half = t_quantile((1 + CONFIDENCE) / 2, n - 1) * spread
+    return Gap(mean, mean - half, mean + half)
+
+
+@cache
+def t_quantile(p: float, n_free: int) -> float:
+    """Returns a quantile of Student's t distribution; SciPy is not for training to need.
+
+    With ``t = sqrt(n_free) * tan(angle)``, the density of the angle is a power of its cosine.
+
+    >>> round(t_quantile(0.95, 2), 3)
+    2.92
+    """
+    angles = np.linspace(-np.pi / 2, np.pi / 2, 200_001)
+    density = np.cos(angles) ** (n_free - 1)
+    shares = np.concatenate([[0.0], np.cumsum((density[1:] + density[:-1]) / 2)])
+    return float(n_free**0.5 * np.tan(np.interp(p, shares / shares[-1], angles)))
+
+
+def _relative(costs: Mapping[str, Floats]) -> dict[str, Floats]:
+    """Returns costs as shares of each task's mean, for tasks and seeds of which all is known.
+
+    A task without a number is NaN in all runs, and stays NaN.
+    """
+    stacked = np.stack(list(costs.values()))  # [W, S, T]
+    has_number = ~np.isnan(stacked).all(axis=(0, 1))
+    ends = np.isfinite(stacked[:, :, has_number]).all(axis=(0, 2)) & has_number.any()
+    kept = stacked[:, ends]
+    if not kept.size:
+        return dict(zip(costs, kept, strict=True))
+    scale = np.abs(kept).mean(axis=(0, 1))
+    scale[scale == 0] = 1.0
+    return dict(zip(costs, kept / scale, strict=True))
+
+
+def _reason(means: Mapping[str, Floats], beside: str, what: str) -> str:
+    gaps = [f"{way} {gap(of, means[beside])}" for way, of in means.items() if way != beside]
+    n = len(means[beside])
+    return (
+        f"Mean {what} beside {beside}: {', '.join(gaps)}; 90 % intervals of the difference over "
+        f"{n} seeds."
+    )
+
+
+def _exceptions(known: Mapping[str, Floats], chosen: str) -> dict[int, tuple[str, Gap]]:
+    """Returns which tasks do better another way than the chosen one, beyond chance and 5 %."""
+    found: dict[int, tuple[str, Gap]] = {}
+    for task in range(known[chosen].shape[1]):
+        if np.isnan(known[chosen][:, task]).any():
+            continue
+        gaps = {w: gap(of[:, task], known[chosen][:, task]) for w, of in known.items()}
+        best = min(gaps, key=lambda way: gaps[way].mean)
+        if gaps[best].high < 0 and gaps[best].mean < -MARGIN:
+            found[task] = (best, gaps[best])
+    return found
+
+
+def percent(share: float) -> str:
+    """Returns a share, 0 to 1, as it is written."""
+    return f"{100 * share:.0f} %"
+
+
+def listed(names: Sequence[str], most: int = 3) -> str:
+    """Returns names in a row, of which many are counted.
+
+    >>> listed(["a", "b", "c", "d", "e"])
+    'a, b, c and 2 more'
+    """
+    shown = ", ".join(names[:most])
+    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
