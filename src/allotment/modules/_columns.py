@@ -38,6 +38,7 @@ class ColumnLayer(ModularLayer):
             layer to each task; None without ``map_channels``.
     """
 
+    has_parts = False  # all streams take part in what a task gets
     maps: nn.Parameter | None
 
     def __init__(

@@ -43,9 +43,11 @@ class ModularLayer(nn.Module):
             task may well use none of its components.
         skips_unused: Whether evaluation leaves out what the task does not use. It looks at values
             for that, which cannot be done for many runs at once.
+        has_parts: Whether what a task uses of it can be told from the rest.
     """
 
     skips_unused = True
+    has_parts = True
 
     def __init__(
         self,
