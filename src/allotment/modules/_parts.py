@@ -97,9 +97,14 @@ def _weights_in_evaluation(layer: ModularLayer, task: int) -> Tensor:
             "`network` should have allocations that do not look at examples: only then does a task "
             f"have a part of its own. Found {name}, whose weights differ from example to example."
         )
+    check_same_in_evaluation(allocation)
+    return allocation.eval().weights(task).detach().clone()
+
+
+def check_same_in_evaluation(allocation: Allocation) -> None:
+    """Raises where evaluations of one example differ."""
     if not allocation.same_in_evaluation:
         raise ValueError(
             "`network` should have allocations that are the same in every evaluation. "
-            f"Found {name}, which is drawn anew each time."
+            f"Found {type(allocation).__name__}, which is drawn anew each time."
         )
-    return allocation.eval().weights(task).detach().clone()
