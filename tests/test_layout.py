@@ -50,7 +50,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         *_CORE,
         *("tasks", "settings", "data", "records", "analysis", "report", "experiments"),
     },
-    "cli": {"settings", "training", "data", "records", "report", "experiments", "paper"},
+    "deploy": {"modules", "tasks", "training", "records", "report"},
+    "cli": {
+        *("modules", "tasks", "settings", "training", "data", "records", "analysis", "report"),
+        *("experiments", "paper", "deploy"),
+    },
 }
 
 ENGINE_NAMES = {"ExecutionPlan", "Run"}  # what `training` passes on of the private folders

@@ -16,7 +16,7 @@ PAGE = REPOSITORY / "CONTRIBUTING.md"
 RINGS: dict[str, tuple[str, ...]] = {
     "core": ("_ops", "allocation", "modules"),
     "training": ("tasks", "settings", "_engine", "training", "lightning", "sklearn"),
-    "evidence": ("records", "analysis", "report", "data", "experiments", "paper", "cli"),
+    "evidence": ("records", "analysis", "report", "data", "experiments", "paper", "deploy", "cli"),
 }
 
 

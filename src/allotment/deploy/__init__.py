@@ -13,5 +13,10 @@
 (('a', 'b'), {'input': 'float32 [N, 8]'}, True)
 """
 
+from ._examples import Examples as Examples
+from ._examples import examples_of as examples_of
 from ._export import ExportedFile as ExportedFile
 from ._export import export as export
+from ._prediction import predictions as predictions
+from ._prediction import read_inputs as read_inputs
+from ._prediction import write_predictions as write_predictions

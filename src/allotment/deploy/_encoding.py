@@ -1,6 +1,6 @@
 """The preprocessing of a table as a module, so that it travels with an exported network."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,9 @@ class TableEncoder(nn.Module):
 
     def __init__(self, preprocessing: TablePreprocessing) -> None:
         super().__init__()
-        ways = [_way(column, preprocessing.unknown) for column in preprocessing.inputs]
+        ways = [
+            _way(column, preprocessing.unknown_of(column.name)) for column in preprocessing.inputs
+        ]
         self.columns = nn.ModuleList(ways)
 
     def forward(self, *columns: Tensor) -> Tensor:
@@ -63,12 +65,9 @@ class _Category(nn.Module):
         return torch.cat([found, is_unknown][: 1 + self.has_unknown], dim=1).double()
 
 
-def _way(column: InputColumn, unknown: Any) -> nn.Module:
+def _way(column: InputColumn, unknown: Sequence[Any]) -> nn.Module:
     if isinstance(column, NumberColumn):
-        own = unknown.get(column.name) if isinstance(unknown, Mapping) else unknown
-        own = own if isinstance(own, list | tuple | set) else [own]
-        numbers = [float(value) for value in own if isinstance(value, int | float)]
-        return _Number(column, numbers)
+        return _Number(column, [float(value) for value in unknown if not isinstance(value, str)])
     assert isinstance(column, CategoryColumn)
     if is_text(column):
         return _Category(torch.arange(len(column.categories)), column.has_unknown)

@@ -11,7 +11,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
@@ -91,7 +90,7 @@ def export(
     return ExportedFile(
         path=path,
         tasks=tuple(names),
-        inputs=_in_words(preprocessing, rows[0]),
+        inputs=_in_words(rows[0], takes_texts=path.suffix == ".onnx"),
         difference=difference,
         n_real=rows[0].n,
         n_random=rows[1].n,
@@ -101,10 +100,17 @@ def export(
 def _traced(own: DeployedNetwork, rows: Rows) -> torch.export.ExportedProgram:
     """Returns the operations of a network, for any number of rows."""
     two = tree_map(lambda x: x[:2], rows.inputs)
-    shapes = (tree_map(lambda _: {0: torch.export.Dim("rows")}, two),)  # of `*inputs`
+    shapes = (tree_map(lambda _: {0: torch.export.Dim("rows", min=1)}, two),)  # of `*inputs`
     try:
         with _quiet():
-            return torch.export.export(own, two, dynamic_shapes=shapes)
+            # What torch cannot prove of the number of rows, such as min(32, 32 * rows) = 32, is
+            # checked by the file where it runs; it would be refused here.
+            return torch.export.export(
+                own,
+                two,
+                dynamic_shapes=shapes,
+                prefer_deferred_runtime_asserts_over_guards=True,
+            )
     except Exception as error:  # whatever a user's module raises
         raise ValueError(
             "`network` should take the examples, and should be one that torch.export can follow "
@@ -223,12 +229,15 @@ def _told(tasks: Sequence[str], preprocessing: TablePreprocessing | None) -> dic
     return {"tasks": list(tasks), "inputs": own["inputs"], "targets": targets}
 
 
-def _in_words(preprocessing: TablePreprocessing | None, rows: Rows) -> dict[str, str]:
-    def said(name: str, array: NDArray[Any]) -> str:
-        shape = "".join(f", {n}" for n in array.shape[1:])
-        return f"{'text' if array.dtype == object else array.dtype} [N{shape}]"
-
-    return {name: said(name, array) for name, array in rows.feed.items()}
+def _in_words(rows: Rows, *, takes_texts: bool) -> dict[str, str]:
+    """Returns what a file takes, by name; without texts it takes their places in their stead."""
+    found = {}
+    for name, array in rows.feed.items():
+        is_place = array.dtype == object and not takes_texts
+        kind = "text" if array.dtype == object else str(array.dtype)
+        shape = ", ".join(["N", *map(str, array.shape[1:])])
+        found[name] = f"{'place among its categories, int64' if is_place else kind} [{shape}]"
+    return found
 
 
 @contextmanager

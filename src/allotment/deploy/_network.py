@@ -47,7 +47,7 @@ class DeployedNetwork(nn.Module):
             if name in units and units[name].classes is None
         }
         self.body = _body(network, tasks)
-        self.eval()
+        self.eval().requires_grad_(False)
 
     def forward(self, *inputs: Any) -> dict[str, Tensor]:
         if self.encoder is not None:

@@ -102,7 +102,8 @@ class Experiment:
 
     Attributes:
         name: Of its records.
-        tasks: A list of them, or a function that makes them from a `TaskChoice`.
+        tasks: A list of them, or a function that makes them from a `TaskChoice`. Those of
+            `tasks_from_table` have their preprocessing recorded, for `allotment predict`.
         network: A function from ``allocate`` and from how many outputs each task has, by name, to
             a network, or to any module with modular layers. It calls
             ``allocate(n_components, n_features=...)`` for the allocation of each layer; those that
@@ -118,7 +119,7 @@ class Experiment:
     """
 
     name: str
-    tasks: Callable[[TaskChoice], list[Task]] | Sequence[Task]
+    tasks: Callable[[TaskChoice], Sequence[Task]] | Sequence[Task]
     network: Callable[[Allocate, Mapping[str, int]], nn.Module]
     methods: Sequence[Method]
     training: TrainingSettings = TrainingSettings()
@@ -164,8 +165,8 @@ class Experiment:
         conditions = tuple(c for c, split in splits.items() if split in chosen)
         return replace(self, data=replace(self.data, conditions=conditions))
 
-    def make_tasks(self, choice: TaskChoice) -> list[Task]:
-        return self.tasks(choice) if callable(self.tasks) else list(self.tasks)
+    def make_tasks(self, choice: TaskChoice) -> Sequence[Task]:
+        return self.tasks(choice) if callable(self.tasks) else self.tasks
 
     def build_network(self, method: Method, outputs: Mapping[str, int], seed: int) -> TaskNetwork:
         """Returns the untrained network of a method; its weights are a function of the seed.

@@ -27,7 +27,9 @@ from ..records import (
     write_copy,
     write_declaration,
     write_options,
+    write_preprocessing,
 )
+from ..tasks import TableTasks
 from ..training import Outcome, Progress, Run, TrainingState, train
 from ._search import with_chosen_rates
 from ._stop import Stop, Stopped
@@ -166,6 +168,9 @@ def _record(group: RunGroup, sweep: Sweep, listeners: _Listeners) -> None:
     else:
         checkpoints.forget_after(state.round)  # their log entries are about to be cut off
     writers = _writers(group, sweep, state, listeners.say)
+    for run, writer in zip(group.runs, writers, strict=True):
+        if isinstance(run.tasks, TableTasks):  # so that a trained network can take rows later
+            write_preprocessing(writer.folder, run.tasks.preprocessing.to_dict())
     try:
         _train(group, sweep, listeners, writers, checkpoints, state)
     except BaseException as error:

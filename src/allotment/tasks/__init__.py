@@ -14,6 +14,7 @@ from ._preprocessing import CategoryColumn as CategoryColumn
 from ._preprocessing import InputColumn as InputColumn
 from ._preprocessing import NumberColumn as NumberColumn
 from ._preprocessing import TablePreprocessing as TablePreprocessing
+from ._preprocessing import TargetColumn as TargetColumn
 from ._split import UNKNOWN as UNKNOWN
 from ._split import GeneratedDataset as GeneratedDataset
 from ._split import Split as Split
