@@ -46,6 +46,11 @@ def make_parser() -> argparse.ArgumentParser:
     command = _add(commands, "init", "_init.init", "write a project of your own that runs as it is")
     command.add_argument("folder", type=Path, metavar="NAME", help="a new or empty folder")
     _add_run(_add(commands, "run", "_run.run", "train the runs of an experiment"))
+    text = "train a method at several values of a setting, and draw what each reaches and costs"
+    command = _add(commands, "sweep", "_run.run", text)
+    over = "such as penalties.budget=0.1..1.0 (ten values), =0.1..1.0:4 or =0.1,0.5,1.0"
+    command.add_argument("--over", metavar="NAME=VALUES", help=over)
+    _add_run(command)
     _add_readers(commands)
     _add_deployment(commands)
     _add_data(commands)

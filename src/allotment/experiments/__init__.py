@@ -47,3 +47,4 @@ from ._sweep import RunGroup as RunGroup
 from ._sweep import Sweep as Sweep
 from ._sweep import device_name as device_name
 from ._sweep import run_groups as run_groups
+from ._varied import varied as varied

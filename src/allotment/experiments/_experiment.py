@@ -71,6 +71,8 @@ class ReportOptions:
         pairs: Methods that are compared besides, each with its second.
         elsewhere: What others published, by name.
         left_out: Methods that the experiment does not have, by label, each with the reason.
+        over: The setting of which methods have different values, where they are one method at
+            several; then what each reaches is drawn against what it costs.
         extra_tables: Functions from a method's name and its finished runs to a table of one's own,
             or None; asked of each method that learns its allocation.
     """
@@ -90,6 +92,7 @@ class ReportOptions:
     pairs: tuple[tuple[str, str], ...] = ()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    over: str = ""
     extra_tables: tuple["ExtraTable", ...] = ()
 
     def __post_init__(self) -> None:
@@ -116,6 +119,7 @@ class Experiment:
             method the same way; None: they are those declared.
         data: What the tasks are made from.
         report: What the report is told.
+        variant_of: The experiment that it was made from, by `varied`.
     """
 
     name: str
@@ -128,6 +132,7 @@ class Experiment:
     search: RateSearch | None = None
     data: DataOptions = DataOptions()
     report: ReportOptions = ReportOptions()
+    variant_of: str = ""
 
     def __post_init__(self) -> None:
         names = [method.name for method in self.methods]
@@ -195,6 +200,9 @@ class Experiment:
         allocation = {"kind": method.allocation.name, **dict(method.allocation.options)}
         if method.structure is not None:
             allocation["structure"] = method.structure.__name__
+        settings = {"training": run.settings, "allocation": allocation}
+        if method.variant_of:  # what the network is built by, when it is loaded
+            settings["variant_of"] = {"experiment": self.variant_of, "method": method.variant_of}
         return RunHeader(
             experiment=self.name,
             condition=condition,
@@ -209,7 +217,7 @@ class Experiment:
             measure=measure,
             n_last_rounds=self.report.n_last_rounds,
             n_classes=tuple(outputs.values()) if measure == "accuracy" else (),
-            settings=plain({"training": run.settings, "allocation": allocation}),
+            settings=plain(settings),
             command=command,
             n_parameters=sum(parameter.numel() for parameter in network.parameters()),
             n_operations=n_operations,
@@ -227,7 +235,7 @@ class Experiment:
         label, unit = MEASURES[measure]
         told = (
             *("place", "shows", "least", "shows_allocation", "shown_task", "groups", "structure"),
-            *("baseline", "pairs", "elsewhere", "left_out", "extra_tables"),
+            *("baseline", "pairs", "elsewhere", "left_out", "over", "extra_tables"),
         )
         return ReportSpec(
             experiment=self.name,

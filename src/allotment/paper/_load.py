@@ -47,7 +47,8 @@ def experiment_of(
     folder: Path | str, experiment: Experiment | Path | str | None = None
 ) -> Experiment:
     """Returns what the run in a folder is of: what was named, or one of the package's."""
-    name = read_run(Path(folder)).header.experiment
+    header = read_run(Path(folder)).header
+    name = header.settings.get("variant_of", {}).get("experiment", header.experiment)
     if isinstance(experiment, Experiment):
         return experiment
     if experiment is not None:
@@ -79,7 +80,8 @@ def _untrained(
 ) -> TaskNetwork:
     """Returns the network that a run started from."""
     header = record.header
-    method = experiment.method(header.method)
+    variant_of = header.settings.get("variant_of", {})
+    method = experiment.method(variant_of.get("method", header.method))
     options = header.settings.get("allocation", {})
     method = replace(method, allocation=method.allocation.as_recorded(options))
     outputs = dict(zip(header.task_names, header.n_classes, strict=False))
