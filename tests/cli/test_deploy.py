@@ -102,6 +102,34 @@ def test_an_export_says_how_near_it_is(here: Command, tmp_path: Path) -> None:
     assert path.is_file()
 
 
+def test_a_card_of_a_task(here: Command, tmp_path: Path) -> None:
+    path = tmp_path / "cards" / "price.md"
+    answer = here("card", RUN, "--task", "price", "-o", str(path), *OWN)
+    assert answer.status == 0, answer.error
+    assert "## What it shares, and with whom" in path.read_text()
+    answer = here("card", RUN, "--task", "price", "--task", "rent", "-o", str(path), *OWN)
+    assert answer.error == "allotment: A card should be of one task. Found ['price', 'rent'].\n"
+
+
+def test_a_sweep_draws_what_each_value_reaches_and_costs(allotment: Command) -> None:
+    few = ("--runs", "2", "--rounds", "10")
+    answer = allotment("sweep", "two_pairs", "--over", "penalties.budget=0.5,1.0", *few)
+    assert answer.status == 0, answer.error
+    assert "To be chosen" in answer.out
+    out = Path("runs/two_pairs_sweep")
+    assert "<svg" in (out / "tradeoff.svg").read_text() and (out / "tradeoff.png").is_file()
+    assert sorted(path.name for path in out.glob("gumbel_*")) == [
+        "gumbel_budget=0.5",
+        "gumbel_budget=1.0",
+    ]
+    assert allotment("report", str(out), "-o", "page.html").status == 0
+    page = Path("page.html").read_text()
+    assert "What is reached for what it costs" in page and "nobody should choose" in page
+    resumed = allotment("sweep", "two_pairs", "--resume", str(out))
+    assert resumed.status == 0 and "Nothing is left to do" in resumed.out, resumed.error
+    assert allotment("sweep", "two_pairs").error.startswith("allotment: `over` should be a setting")
+
+
 BAD_TEXT = "district,size,year_built,distance,outer_walls\nhill,big,1950,2.5,2\n"
 
 

@@ -7,7 +7,15 @@ from pathlib import Path
 
 import numpy as np
 
-from ..deploy import Examples, examples_of, export, predictions, read_inputs, write_predictions
+from ..deploy import (
+    Examples,
+    card_of,
+    examples_of,
+    export,
+    predictions,
+    read_inputs,
+    write_predictions,
+)
 from ..experiments import Experiment, TaskChoice
 from ..modules import TaskNetwork
 from ..paper import experiment_of, load, read_table
@@ -96,4 +104,16 @@ def predict_file(options: Namespace) -> int:
     write_predictions(path, found)
     n_rows = len(next(iter(found.values())))
     print(f"Wrote {path}: {n_rows} rows, with {', '.join(found)}.")
+    return 0
+
+
+def write_card(options: Namespace) -> int:
+    """Writes the card of one task of a run."""
+    if len(options.task) > 1:
+        raise ValueError(f"A card should be of one task. Found {options.task}.")
+    run, path = _trained(options), options.output
+    card = card_of(run.record, run.network, run.tasks[options.task[0]])
+    path.parent.mkdir(parents=True, exist_ok=True)
+    card.write(path)
+    print(f"Wrote {path}: {card.summary}")
     return 0

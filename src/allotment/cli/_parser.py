@@ -150,6 +150,11 @@ def _add_deployment(commands: _Commands) -> None:
     outputs = "classes, their probabilities, numbers; ends in .csv or .npz"
     command.add_argument("-o", "--output", **file, help=outputs)
 
+    text = "describe a task's network: its cost, its results, what it shares, where it came from"
+    command = _add(commands, "card", "_deploy.write_card", text)
+    _add_run_and_tasks(command)
+    command.add_argument("-o", "--output", **file, help="ends in .html or .md")
+
 
 def _add_run_and_tasks(command: _Parser) -> None:
     command.add_argument("run", **_FOLDER, help="folder of a finished run")

@@ -13,6 +13,8 @@
 (('a', 'b'), {'input': 'float32 [N, 8]'}, True)
 """
 
+from ._card import Card as Card
+from ._card import card_of as card_of
 from ._examples import Examples as Examples
 from ._examples import examples_of as examples_of
 from ._export import ExportedFile as ExportedFile

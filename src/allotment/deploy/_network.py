@@ -23,6 +23,7 @@ class DeployedNetwork(nn.Module):
         tasks: Names of tasks.
         preprocessing: Of the table, if the network learnt from one.
         scale: What stored inputs are multiplied by, where it learnt from arrays.
+        is_whole: Whether it has all of the network, also what the tasks do not use.
     """
 
     def __init__(
@@ -32,6 +33,7 @@ class DeployedNetwork(nn.Module):
         *,
         preprocessing: TablePreprocessing | None = None,
         scale: float = 1.0,
+        is_whole: bool = False,
     ) -> None:
         super().__init__()
         for layer in network.modular_layers:
@@ -46,7 +48,7 @@ class DeployedNetwork(nn.Module):
             for name in tasks
             if name in units and units[name].classes is None
         }
-        self.body = _body(network, tasks)
+        self.body = _Whole(network, tasks) if is_whole else _body(network, tasks)
         self.eval().requires_grad_(False)
 
     def forward(self, *inputs: Any) -> dict[str, Tensor]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ..analysis import Estimate, estimate, pareto, used_parameters
@@ -10,7 +11,7 @@ from ._drawing import COLOURS, drawing, new_figure, plain_axes
 from ._section import ResultRow, Section
 from ._table import Column, Table, make_table
 
-_GREY = "#8C8C8C"
+_GREY = COLOURS[-1]
 CAPTION = (
     "What each value reaches for what it costs, the mean over runs with its 90 % interval. Grey: "
     "another point costs no more and reaches no less, so nobody should choose this one."
@@ -62,36 +63,34 @@ def tradeoff_figure(part: Section) -> Figure:
     """Returns a point for each value; those that others dominate are grey."""
     points = points_of(part)
     with drawing():
-        figure = new_figure(5.4, 3.6)
+        figure = new_figure(5.6, 3.6)
         axes = figure.subplots()
+        plain_axes(axes)
         chosen = sorted((p.cost.mean, p.value.mean) for p in points if p.is_chosen)
         axes.plot(*np.transpose(chosen), color=COLOURS[0], linewidth=1, alpha=0.6)
-        for point in points:
-            spread = [0.0 if each.n < 2 else each.half_width for each in (point.cost, point.value)]
-            axes.errorbar(
-                point.cost.mean,
-                point.value.mean,
-                xerr=spread[0],
-                yerr=spread[1],
-                fmt="o",
-                markersize=5,
-                elinewidth=0.8,
-                color=COLOURS[0] if point.is_chosen else _GREY,
-            )
-            axes.annotate(
-                _value(part, point),
-                (point.cost.mean, point.value.mean),
-                xytext=(5, 4),
-                textcoords="offset points",
-                fontsize=8,
-                color=COLOURS[0] if point.is_chosen else _GREY,
-            )
+        for point in sorted(points, key=lambda point: point.is_chosen):  # the grey ones below
+            _draw_point(axes, point, _value(part, point))
+        # Two runs have an interval that would leave no room for the points.
+        sds = [0.0 if point.value.n < 2 else point.value.sd for point in points]
+        means = np.array([point.value.mean for point in points])
+        pad = 0.15 * max(float(np.ptp(means)), max(sds)) or 1.0
+        axes.set_ylim((means - sds).min() - pad, (means + sds).max() + pad)
+        axes.margins(x=0.1)
         axes.set_xlabel("parameters of a task's network, % of all, mean over tasks")
         axes.set_ylabel(part.measure_label[:1].lower() + part.measure_label[1:])
         axes.set_title(f"values of {part.spec.over}")
-        axes.margins(0.1)
-        plain_axes(axes)
     return figure
+
+
+def _draw_point(axes: Axes, point: Point, name: str) -> None:
+    """Draws a point with its interval, named above it where it is chosen and else below."""
+    colour = COLOURS[0] if point.is_chosen else _GREY
+    place = point.cost.mean, point.value.mean
+    if point.value.n > 1:
+        axes.vlines(place[0], *point.value.interval, color=colour, linewidth=0.8, alpha=0.45)
+    axes.plot(*place, "o", markersize=5, color=colour)
+    offset = (4, 5) if point.is_chosen else (4, -11)
+    axes.annotate(name, place, xytext=offset, textcoords="offset points", fontsize=8, color=colour)
 
 
 def _value(part: Section, point: Point) -> str:
