@@ -12,6 +12,7 @@ from pytest import MonkeyPatch, mark
 
 import allotment as al
 from allotment._schema import Evaluation, LogEntry, RunHeader, TrainingState
+from allotment.deploy import Card, ExportedFile
 from allotment.tasks import TablePreprocessing, TableTasks
 from tools.contributing import RINGS
 from tools.imports import Module, Package
@@ -20,7 +21,7 @@ REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "src" / "allotment"
 
 PUBLIC_VALUES: list[type] = [
-    *(TableTasks, TablePreprocessing),
+    *(TableTasks, TablePreprocessing, ExportedFile, Card),
     *(al.Task, al.Run, al.FitResult, al.Progress, al.Outcome, al.ExecutionPlan),
     *(al.TrainingSettings, al.Optimization, al.Penalties, al.Augmentation, al.Execution),
     *(Evaluation, LogEntry, RunHeader, TrainingState),

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import pytest
 import torch
 from pytest import MonkeyPatch, mark, param
 
@@ -9,6 +10,8 @@ from allotment.deploy import examples_of, export
 from allotment.experiments import TaskChoice
 from allotment.paper import EXPERIMENTS
 from tests.experiments.toy import make_small_data, toy
+
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed here")
 
 # Every day each of these, and the deep networks for one task, which torch alone follows.
 DAILY = [

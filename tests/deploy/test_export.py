@@ -5,8 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
-import onnxruntime
+import pytest
 import torch
 from pytest import MonkeyPatch, fixture, mark, raises
 from torch import Tensor, nn
@@ -15,6 +14,9 @@ import allotment as al
 from allotment.allocation import MMoE
 from allotment.deploy import export
 from allotment.tasks import TablePreprocessing
+
+onnx: Any = pytest.importorskip("onnx", reason="onnx is not installed here")
+onnxruntime: Any = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed here")
 
 
 def network(n_features: int = 6, **heads: int) -> al.MultiTaskNetwork:

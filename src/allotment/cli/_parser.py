@@ -48,7 +48,10 @@ def make_parser() -> argparse.ArgumentParser:
     _add_run(_add(commands, "run", "_run.run", "train the runs of an experiment"))
     text = "train a method at several values of a setting, and draw what each reaches and costs"
     command = _add(commands, "sweep", "_run.run", text)
-    over = "such as penalties.budget=0.1..1.0 (ten values), =0.1..1.0:4 or =0.1,0.5,1.0"
+    over = (
+        "such as penalties.budget=0.1..1.0 (ten values), =0.1..1.0:4 or =0.1,0.5,1.0 "
+        "(default: that of the sweep which is resumed)"
+    )
     command.add_argument("--over", metavar="NAME=VALUES", help=over)
     _add_run(command)
     _add_readers(commands)
