@@ -12,6 +12,7 @@ from pytest import MonkeyPatch, mark
 
 import allotment as al
 from allotment._schema import Evaluation, LogEntry, RunHeader, TrainingState
+from allotment.deploy import Card, ExportedFile
 from allotment.modules import Cost, Costs, Pruned
 from allotment.tasks import TablePreprocessing, TableTasks
 from allotment.training import Baselines
@@ -23,7 +24,7 @@ REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "src" / "allotment"
 
 PUBLIC_VALUES: list[type] = [
-    *(TableTasks, TablePreprocessing),
+    *(TableTasks, TablePreprocessing, ExportedFile, Card),
     *(al.Task, al.Run, al.FitResult, al.Progress, al.Outcome, al.ExecutionPlan),
     *(al.Advice, Baselines),
     *(al.TrainingSettings, al.Optimization, al.Penalties, al.Augmentation, al.Execution),
@@ -56,7 +57,11 @@ MAY_IMPORT: dict[str, set[str]] = {
         *_CORE,
         *("tasks", "settings", "data", "records", "analysis", "report", "experiments"),
     },
-    "cli": {"settings", "training", "data", "records", "report", "experiments", "paper"},
+    "deploy": {"modules", "tasks", "training", "records", "report"},
+    "cli": {
+        *("modules", "tasks", "settings", "training", "data", "records", "analysis", "report"),
+        *("experiments", "paper", "deploy"),
+    },
 }
 
 ENGINE_NAMES = {"ExecutionPlan", "Run"}  # what `training` passes on of the private folders

@@ -17,7 +17,8 @@ RINGS: dict[str, tuple[str, ...]] = {
     "core": ("_ops", "allocation", "modules"),
     "training": ("tasks", "settings", "_engine", "training", "sklearn"),
     "evidence": (
-        *("records", "lightning", "analysis", "report", "data", "experiments", "paper", "cli"),
+        *("records", "lightning", "analysis", "report", "data", "experiments", "paper"),
+        *("deploy", "cli"),
     ),
 }
 

@@ -77,7 +77,7 @@ def test_bad_input_is_answered_and_nothing_is_written(
     [
         ((), "COMMAND"),
         (("train",), "invalid choice: 'train'"),
-        (("reports",), "Did you mean 'report'?"),
+        (("reports",), "Did you mean 'report' or 'export'?"),
         (("data", "prepar"), "Did you mean 'prepare'?"),
         (("run",), "EXPERIMENT"),
         ((*RUN, "--runs", "many"), "argument --runs: invalid int value: 'many'"),

@@ -45,7 +45,7 @@ def toy(name: str, rounds: int = 3, **training: Any) -> Experiment:
         return changed
 
     def some_tasks(choice: TaskChoice) -> list[Task]:
-        return experiment.make_tasks(choice)[::ONE_IN]
+        return list(experiment.make_tasks(choice))[::ONE_IN]
 
     def network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
         full = experiment.network(allocate, outputs)

@@ -29,7 +29,7 @@ from tests.experiments.toy import make_small_data
 
 @fixture
 def small(tmp_path: Path, monkeypatch: MonkeyPatch) -> list[Task]:
-    return census(make_small_data(tmp_path, monkeypatch, "census"))
+    return list(census(make_small_data(tmp_path, monkeypatch, "census")))
 
 
 def split(task: Task, part: str) -> Split:

@@ -53,10 +53,11 @@ def has_triton() -> bool:
 
 def can_fuse(x: Tensor) -> bool:
     """Tells whether a kernel can take images ``[B, C, H, W]``; under `vmap` as well."""
+    # The number of images comes last: `torch.export` leaves it open, and may not be asked for it.
     return (
-        x.ndim == 4
-        and len(x) <= MOST_IMAGES
+        kernels_run_on(x)
+        and x.ndim == 4
         and x.dtype in TYPES
         and x.shape[1] in CHANNELS
-        and kernels_run_on(x)
+        and len(x) <= MOST_IMAGES
     )

@@ -56,6 +56,8 @@ from ._measure import score_by_task as score_by_task
 from ._measure import summarise as summarise
 from ._measure import typical_run as typical_run
 from ._measure import validation_measure as validation_measure
+from ._pareto import pareto as pareto
+from ._pareto import used_parameters as used_parameters
 from ._ranking import Ranking as Ranking
 from ._ranking import critical_difference as critical_difference
 from ._ranking import ranked as ranked

@@ -1,4 +1,4 @@
-"""The commands: ``allotment list | init | run | report | embeddings | keep | docs | data | demo``.
+"""The commands: ``allotment list | init | run | sweep | report | export | predict | card | ...``.
 
 Bad input is answered with one sentence on the error stream and a non-zero exit.
 

@@ -46,7 +46,16 @@ def make_parser() -> argparse.ArgumentParser:
     command = _add(commands, "init", "_init.init", "write a project of your own that runs as it is")
     command.add_argument("folder", type=Path, metavar="NAME", help="a new or empty folder")
     _add_run(_add(commands, "run", "_run.run", "train the runs of an experiment"))
+    text = "train a method at several values of a setting, and draw what each reaches and costs"
+    command = _add(commands, "sweep", "_run.run", text)
+    over = (
+        "such as penalties.budget=0.1..1.0 (ten values), =0.1..1.0:4 or =0.1,0.5,1.0 "
+        "(default: that of the sweep which is resumed)"
+    )
+    command.add_argument("--over", metavar="NAME=VALUES", help=over)
+    _add_run(command)
     _add_readers(commands)
+    _add_deployment(commands)
     _add_data(commands)
     command = _add(commands, "demo", "_demo.demo", "train on bundled data and leave a report")
     folder = "a new folder for both (default: runs/demo-1, runs/demo-2, ...)"
@@ -140,6 +149,36 @@ def _add_readers(commands: _Commands) -> None:
     command = _add(commands, "docs", "_pages.docs", "write docs/results.md from the kept results")
     root = "the repository, with results/ in it (default: this folder)"
     command.add_argument("--root", **_FOLDER, default=Path(), help=root)
+
+
+def _add_deployment(commands: _Commands) -> None:
+    """Adds the commands that put the network of a run to use."""
+    text = "write what tasks use of a run's network as an ONNX or pt2 file, and compare both"
+    command = _add(commands, "export", "_deploy.export_network", text)
+    _add_run_and_tasks(command)
+    file: dict[str, Any] = {"type": Path, "metavar": "FILE", "required": True}
+    command.add_argument("-o", "--output", **file, help="ends in .onnx or .pt2")
+    text = "predict with a run's network, from a CSV or npz file to another"
+    command = _add(commands, "predict", "_deploy.predict_file", text)
+    _add_run_and_tasks(command)
+    inputs = "columns of the table that it learnt from, or arrays of inputs; ends in .csv or .npz"
+    command.add_argument("inputs", type=Path, metavar="INPUTS", help=inputs)
+    outputs = "classes, their probabilities, numbers; ends in .csv or .npz"
+    command.add_argument("-o", "--output", **file, help=outputs)
+
+    text = "describe a task's network: its cost, its results, what it shares, where it came from"
+    command = _add(commands, "card", "_deploy.write_card", text)
+    _add_run_and_tasks(command)
+    command.add_argument("-o", "--output", **file, help="ends in .html or .md")
+
+
+def _add_run_and_tasks(command: _Parser) -> None:
+    command.add_argument("run", **_FOLDER, help="folder of a finished run")
+    task = "a task's name; repeatable"
+    command.add_argument("--task", **_SEVERAL, metavar="NAME", required=True, help=task)
+    experiment = "the file of an experiment of your own, which is run (default: none)"
+    command.add_argument("--experiment", metavar="FILE", help=experiment)
+    command.add_argument("--data-dir", **_FOLDER, help=_DATA)
 
 
 def _add_data(commands: _Commands) -> None:

@@ -29,6 +29,7 @@ from ..experiments import (
     read_experiment,
     run_groups,
     run_sweep,
+    varied,
 )
 from ..paper import COMPARISONS, EXPERIMENTS, SUITES, comparison_of, experiment_named
 from ..records import find_copy, read_options, read_run
@@ -39,7 +40,7 @@ from ._terminal_table import print_table
 # Options of a sweep that stay as they began, and those that may be others when it is resumed.
 FIXED = (
     *("experiment", "split", "method", "runs", "first_seed"),
-    *("group_size", "set", "deterministic"),
+    *("group_size", "set", "over", "deterministic"),
 )
 STATUS = {"SIGINT": 130, "SIGTERM": 143}  # of a process that a signal stopped, as shells count
 FREE = ("device", "data_dir", "checkpoint_every", "rounds")
@@ -89,6 +90,8 @@ def run(options: Namespace) -> int:
         except Stopped as stopped:
             return _say_stopped(console, sweep, str(stopped))
     print_results(console, sweep.experiment, folders)
+    if sweep.experiment.report.over:
+        _draw_tradeoff(console, sweep, folders)
     say(console, f"Records: {sweep.out}")
     say(console, f"A page of them: allotment report {sweep.out} -o report.html")
     return 0
@@ -103,7 +106,8 @@ def _print_plans(console: Console, sweep: Sweep) -> int:
 
 def _say_stopped(console: Console, sweep: Sweep, reason: str) -> int:
     """Says how to resume; returns 0 where the time was up, else the status of that signal."""
-    name = sweep.file.reference if sweep.file else sweep.experiment.name
+    experiment = sweep.experiment
+    name = sweep.file.reference if sweep.file else experiment.variant_of or experiment.name
     line = f"Stopped ({reason}). To resume: {_resuming(name, sweep.out)}"
     if reason in STATUS:
         print(f"allotment: {line}", file=sys.stderr)
@@ -124,8 +128,15 @@ def make_sweep(options: Namespace) -> Sweep:
     experiment = overridden(experiment, chosen.get("set", []))
     rounds = chosen.get("rounds", experiment.training.rounds)
     experiment = replace(experiment, training=replace(experiment.training, rounds=rounds))
-    names = chosen.get("method") or [method.name for method in experiment.methods]
-    methods = tuple(experiment.method(name) for name in dict.fromkeys(names))
+    over, names = chosen.get("over"), list(dict.fromkeys(chosen.get("method", [])))
+    if hasattr(options, "over") and over is None:
+        raise ValueError(
+            "`over` should be a setting and its values, such as penalties.budget=0.1..1.0. "
+            "Found none."
+        )
+    if over is not None:
+        experiment, names = varied(experiment, over, names), []
+    methods = tuple(experiment.method(name) for name in names) or tuple(experiment.methods)
     check_free(chosen.get("set", []), methods)
     data_folder = chosen.get("data_dir")
     sweep = Sweep(
@@ -175,7 +186,7 @@ def _settled(options: Namespace, experiment: str, file: ExperimentFile | None) -
 
     The command is the one it began with, or would have begun with to have as many rounds.
     """
-    given = {name: getattr(options, name) for name in (*FIXED, *FREE)}
+    given = {name: getattr(options, name, None) for name in (*FIXED, *FREE)}  # `run` has no `over`
     given["experiment"] = experiment
     given = {name: v for name, v in given.items() if v is not None and v is not False and v != []}
     folder: Path | None = options.resume
@@ -214,20 +225,36 @@ def _check_unchanged(file: ExperimentFile | None, kept: dict[str, str], folder: 
 def _in_full(sweep: Sweep, chosen: dict[str, Any]) -> dict[str, Any]:
     """Returns the options of a sweep in full, so that none has to be given again."""
     fixed = {
-        "experiment": sweep.experiment.name,
+        "experiment": sweep.experiment.variant_of or sweep.experiment.name,
         "split": chosen.get("split", []),
-        "method": [method.name for method in sweep.methods],
+        "method": list(dict.fromkeys(m.variant_of or m.name for m in sweep.methods)),
         "runs": sweep.n_runs,
         "first_seed": sweep.first_seed,
         "group_size": sweep.group_size,
         "rounds": sweep.experiment.training.rounds,
         "set": chosen.get("set", []),
+        "over": chosen.get("over"),
         "deterministic": sweep.deterministic,
         "command": sweep.command,
     }
     if sweep.file is not None:
         fixed["source"] = sweep.file.described()
     return fixed | {name: chosen[name] for name in FREE if name in chosen and name not in fixed}
+
+
+def _draw_tradeoff(console: Console, sweep: Sweep, folders: list[Path]) -> None:
+    """Prints what each value reaches for what it costs, and draws it beside the runs."""
+    from ..report import section, tradeoff_figure, tradeoff_table, write_drawing
+
+    records = [read_run(folder) for folder in folders]
+    part = section(records, sweep.experiment.report_spec(records))
+    table = tradeoff_table(part)
+    if table is None:  # every run failed
+        return
+    console.print()
+    print_table(console, table)
+    paths = write_drawing(tradeoff_figure(part), sweep.out / "tradeoff")
+    say(console, f"Drawn: {' '.join(map(str, paths))}")
 
 
 def print_results(console: Console, experiment: Experiment, folders: list[Path]) -> None:
@@ -237,7 +264,8 @@ def print_results(console: Console, experiment: Experiment, folders: list[Path])
     records = [read_run(folder) for folder in folders]
     spec = experiment.report_spec(records)
     console.print()
-    for sentence in summary_text(records, spec) if experiment.search is None else ():
+    is_short = experiment.search is not None or experiment.variant_of
+    for sentence in () if is_short else summary_text(records, spec):
         text = fill(sentence, console.width, initial_indent="- ", subsequent_indent="  ")
         console.print(text, highlight=False, markup=False)
     console.print()

@@ -50,4 +50,5 @@ from ._sweep import Sweep as Sweep
 from ._sweep import chosen_device as chosen_device
 from ._sweep import device_name as device_name
 from ._sweep import run_groups as run_groups
+from ._varied import varied as varied
 from .launchers import choose_launcher as choose_launcher

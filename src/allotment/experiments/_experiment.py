@@ -71,6 +71,8 @@ class ReportOptions:
         pairs: Methods that are compared besides, each with its second.
         elsewhere: What others published, by name.
         left_out: Methods that the experiment does not have, by label, each with the reason.
+        over: The setting of which methods have different values, where they are one method at
+            several; then what each reaches is drawn against what it costs.
         extra_tables: Functions from a method's name and its finished runs to a table of one's own,
             or None; asked of each method that learns its allocation.
     """
@@ -90,6 +92,7 @@ class ReportOptions:
     pairs: tuple[tuple[str, str], ...] = ()
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
+    over: str = ""
     extra_tables: tuple["ExtraTable", ...] = ()
 
     def __post_init__(self) -> None:
@@ -102,7 +105,8 @@ class Experiment:
 
     Attributes:
         name: Of its records.
-        tasks: A list of them, or a function that makes them from a `TaskChoice`.
+        tasks: A list of them, or a function that makes them from a `TaskChoice`. Those of
+            `tasks_from_table` have their preprocessing recorded, for `allotment predict`.
         network: A function from ``allocate`` and from how many outputs each task has, by name, to
             a network, or to any module with modular layers. It calls
             ``allocate(n_components, n_features=...)`` for the allocation of each layer; those that
@@ -115,10 +119,11 @@ class Experiment:
             method the same way; None: they are those declared.
         data: What the tasks are made from.
         report: What the report is told.
+        variant_of: The experiment that it was made from, by `varied`.
     """
 
     name: str
-    tasks: Callable[[TaskChoice], list[Task]] | Sequence[Task]
+    tasks: Callable[[TaskChoice], Sequence[Task]] | Sequence[Task]
     network: Callable[[Allocate, Mapping[str, int]], nn.Module]
     methods: Sequence[Method]
     training: TrainingSettings = TrainingSettings()
@@ -127,6 +132,7 @@ class Experiment:
     search: RateSearch | None = None
     data: DataOptions = DataOptions()
     report: ReportOptions = ReportOptions()
+    variant_of: str = ""
 
     def __post_init__(self) -> None:
         names = [method.name for method in self.methods]
@@ -164,8 +170,8 @@ class Experiment:
         conditions = tuple(c for c, split in splits.items() if split in chosen)
         return replace(self, data=replace(self.data, conditions=conditions))
 
-    def make_tasks(self, choice: TaskChoice) -> list[Task]:
-        return self.tasks(choice) if callable(self.tasks) else list(self.tasks)
+    def make_tasks(self, choice: TaskChoice) -> Sequence[Task]:
+        return self.tasks(choice) if callable(self.tasks) else self.tasks
 
     def build_network(self, method: Method, outputs: Mapping[str, int], seed: int) -> TaskNetwork:
         """Returns the untrained network of a method; its weights are a function of the seed.
@@ -194,6 +200,9 @@ class Experiment:
             allocation["keeps_one"] = True
         if method.structure is not None:
             allocation["structure"] = method.structure.__name__
+        settings = {"training": run.settings, "allocation": allocation}
+        if method.variant_of:  # what the network is built by, when it is loaded
+            settings["variant_of"] = {"experiment": self.variant_of, "method": method.variant_of}
         return run_header(
             run,
             measure=self.report.measure,
@@ -201,7 +210,7 @@ class Experiment:
             condition=condition,
             method=method.name,
             n_last_rounds=self.report.n_last_rounds,
-            settings=plain({"training": run.settings, "allocation": allocation}),
+            settings=plain(settings),
             command=command,
             n_operations=n_operations,
         )
@@ -218,7 +227,7 @@ class Experiment:
         label, unit = MEASURES[measure]
         told = (
             *("place", "shows", "least", "shows_allocation", "shown_task", "groups", "structure"),
-            *("baseline", "pairs", "elsewhere", "left_out", "extra_tables"),
+            *("baseline", "pairs", "elsewhere", "left_out", "over", "extra_tables"),
         )
         return ReportSpec(
             experiment=self.name,

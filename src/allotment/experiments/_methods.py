@@ -122,6 +122,7 @@ class Method:
         training: Settings, each by its name, where they differ from the experiment's.
         paper: What the paper printed, by condition.
         paper_distinct: The number of distinct embeddings as printed.
+        variant_of: The method that it was made from, by `varied`.
     """
 
     name: str
@@ -131,6 +132,7 @@ class Method:
     training: Mapping[str, Any] = field(default_factory=dict)
     paper: Mapping[str, str] = field(default_factory=dict)
     paper_distinct: str | None = None
+    variant_of: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.allocation, AllocationSpec):

@@ -11,7 +11,9 @@ from ..records import (
     read_environment,
     reopen_runs,
     run_folder,
+    write_preprocessing,
 )
+from ..tasks import TableTasks
 from ..training import Progress, TrainingState
 from ._sweep import RunGroup, Sweep
 from .launchers import Message
@@ -75,8 +77,10 @@ class Recording:
         self.state = None  # which may be large
         if not self._resumes:
             self._writers = open_runs(out, headers, environment)
+            self._keep_preprocessing()
             return
         self._writers = reopen_runs(out, headers, state, environment)
+        self._keep_preprocessing()
         if state is None:
             return
         self._say(f"Resuming after round {state.round}.")
@@ -85,6 +89,12 @@ class Recording:
             self._say(
                 f"The end may differ in the last bits from that of a run never stopped: {changes}."
             )
+
+    def _keep_preprocessing(self) -> None:
+        """Writes how rows of a table become inputs, so that a trained network can take some."""
+        for run, writer in zip(self._group.runs, self._writers, strict=True):
+            if isinstance(run.tasks, TableTasks):
+                write_preprocessing(writer.folder, run.tasks.preprocessing.to_dict())
 
     def _write(self, progress: Progress) -> None:
         for writer in self._writers:

@@ -42,6 +42,7 @@ from ._network import MultiTaskNetwork as MultiTaskNetwork
 from ._network import TaskNetwork as TaskNetwork
 from ._network import as_network as as_network
 from ._network import task_embeddings as task_embeddings
+from ._parts import check_same_in_evaluation as check_same_in_evaluation
 from ._penalties import budget_penalty as budget_penalty
 from ._penalties import connection_penalty as connection_penalty
 from ._penalties import disconnect_penalty as disconnect_penalty

@@ -39,6 +39,7 @@ class ColumnLayer(ModularLayer):
     """
 
     takes_any_allocation = False
+    has_parts = False  # all streams take part in what a task gets
     maps: nn.Parameter | None
 
     def __init__(

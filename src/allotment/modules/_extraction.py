@@ -1,103 +1,158 @@
-"""One task's part of a network, as a module of its own."""
+"""What one task or several use of a network, as a module of its own."""
 
 from collections import OrderedDict
 from collections.abc import Sequence
 from copy import deepcopy
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 
-from ..allocation import Allocation
-from ._columns import ColumnLayer
+from ._folding import folded
 from ._inputs import call_with
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, merge_into
-from ._mixing import summed
-from ._network import Features, MultiTaskModel, MultiTaskNetwork, as_network
+from ._network import Features, MultiTaskModel, MultiTaskNetwork, TaskNetwork, as_network
+from ._parts import NAMED, Layers, Nothing, WeightedSum, own_part, row_of
 from ._per_task import PerTask
-from ._structures import each_tensor
 from ._task_mask import TaskMask
+from ._trunk import ByTask, SeveralTasks
 
-_NAMED: Any = object()  # no input by place: the names of a call are a dict of inputs
 
-
-def extract(network: nn.Module, task: int | str, *, merge: bool = False) -> nn.Module:
+def extract(
+    network: nn.Module, task: int | str | Sequence[int | str], *, merge: bool = False
+) -> nn.Module:
     """Returns a copy of what a task uses, in evaluation mode, with no allocation left in it.
 
     It has the outputs of the network in evaluation mode, to the last bit, and takes what the
     network takes but the task; a dict of inputs also as arguments by name, ``own(**batch)``. An
     ordinary module: it can be trained further, saved, or handed to `torch.export`.
 
+    >>> import torch
     >>> from allotment import GumbelMatrix
     >>> layer = ModularLayer([nn.Linear(8, 4), nn.Linear(8, 4)], GumbelMatrix(2, 2, p_init=0.9))
     >>> layer.allocation.logits.data[1, 0] = torch.tensor([-1.0, 1.0])  # shut for the second task
     >>> network = MultiTaskNetwork(None, [layer], {"a": nn.Linear(4, 1), "b": nn.Linear(4, 3)})
     >>> extract(network, "b")
-    _Layers(
+    Layers(
       (layer_0): Linear(in_features=8, out_features=4, bias=True)
       (head): Linear(in_features=4, out_features=3, bias=True)
     )
 
+    A list of tasks gives one module with the outputs of each, as a dict by name. What tasks have
+    in common is there once and is computed once: components that they use on the same input, and
+    whole layers of which they use the same.
+
+    >>> both = extract(network, ["a", "b"])
+    >>> {name: list(y.shape) for name, y in both(torch.ones(5, 8)).items()}
+    {'a': [5, 1], 'b': [5, 3]}
+
     Args:
         network: A network in which a task's weights are the same in every evaluation.
-        task: The task's index or name.
-        merge: Whether low-rank updates become part of the weights they update. The copy then has
-            the model's own modules in those places; its outputs agree up to rounding.
+        task: The task's index or name, or a list of them.
+        merge: Whether linear maps become one where that is exact up to rounding: low-rank updates
+            and the weights they update, a weighted sum of linear layers or of convolutions, one
+            such layer after another unless that takes more weights, and batch normalisation after
+            either (a `BatchNorm1d` after a linear layer is taken to see ``[B, D]``). Dropout is
+            left out, so the copy is for inference.
     """
     network = as_network(network)
-    index = network.task_index(int(task) if isinstance(task, Tensor) else task)
-    assert isinstance(index, int)
+    is_one = isinstance(task, int | str | Tensor) or not isinstance(task, Sequence)
+    tasks = _indices(network, [task] if is_one else task)  # type: ignore[list-item, arg-type]
     # All at once, so that what stands in two places is one module in the copy too.
-    own = deepcopy(network)
-    replaced = _replace_layers(own, index, merge)
-    head = own.heads[index] if isinstance(own.heads, nn.ModuleList) else None
+    own = deepcopy(network).eval()
+    were_modular = [isinstance(layer, ModularLayer) for layer in getattr(own, "layers", ())]
+    replaced = _replace_layers(own, tasks, merge)
+    fold = folded if merge else _as_it_is
+    heads = [own.heads[at] if isinstance(own.heads, nn.ModuleList) else None for at in tasks]
     if isinstance(own, MultiTaskModel):
+        body, features = fold(own.body), own.features
         tells_task = own._tells_task and own.body not in replaced
-        return _OneTask(own.body, head, index if tells_task else None, own.features).eval()
-    assert isinstance(own, MultiTaskNetwork) and isinstance(network, MultiTaskNetwork)
-    were_modular = [isinstance(layer, ModularLayer) for layer in network.layers]
-    return _in_a_row(own, head, were_modular).eval()
+    else:
+        assert isinstance(own, MultiTaskNetwork)
+        tells_task, features = False, None
+        body = fold(_in_a_row(own, heads[0] if is_one else None, were_modular))
+        if is_one:
+            return body.eval()
+    heads = [None if head is None else fold(head) for head in heads]
+    if is_one:
+        return _OneTask(body, heads[0], tasks[0] if tells_task else None, features).eval()
+    names = {own.task_names[at]: at for at in tasks}
+    return SeveralTasks(body, names, heads, features, tells_task=tells_task).eval()
 
 
-def _in_a_row(own: MultiTaskNetwork, head: nn.Module | None, were_modular: list[bool]) -> "_Layers":
+def _as_it_is(module: nn.Module) -> nn.Module:
+    return module
+
+
+def _indices(network: TaskNetwork, tasks: Sequence[int | str]) -> list[int]:
+    """Returns the indices of tasks; raises unless there is one at least, and none twice."""
+    found = [network.task_index(int(one) if isinstance(one, Tensor) else one) for one in tasks]
+    if not found or len(set(found)) < len(found):
+        raise ValueError(
+            "`task` should be a task or a list of different tasks. "
+            f"Found {[network.task_names[int(at)] for at in found]}."
+        )
+    return [int(at) for at in found]
+
+
+def _in_a_row(own: MultiTaskNetwork, head: nn.Module | None, were_modular: list[bool]) -> Layers:
     """Returns a stem, layers that are one task's, and its head, those that there are."""
     layers = {f"layer_{number}": layer for number, layer in enumerate(own.layers)}
     stem = {} if isinstance(own.stem, nn.Identity) else {"stem": own.stem}
     parts = {**stem, **layers, **({} if head is None else {"head": head})}
     takes_all = [name for name, is_one in zip(layers, were_modular, strict=True) if is_one]
-    return _Layers(OrderedDict(parts), takes_all, has_stem=bool(stem))
+    return Layers(OrderedDict(parts), takes_all, has_stem=bool(stem))
 
 
-def _replace_layers(network: nn.Module, task: int, merge: bool) -> set[nn.Module]:
-    """Puts a task's own parts in the place of what differs by task; returns the parts."""
+def _replace_layers(network: nn.Module, tasks: list[int], merge: bool) -> set[nn.Module]:
+    """Puts the tasks' own parts in the place of what differs by task; returns the parts."""
     parts: dict[nn.Module, nn.Module] = {}
     # Backwards: what stands inside a component comes before the layer that holds it.
     for name, module in reversed(list(network.named_modules(remove_duplicate=False))):
         if isinstance(module, ModularLayer | AdaptedPart | PerTask | TaskMask):
             if module not in parts:
-                parts[module] = _part_of(module, task, merge)
+                parts[module] = _part_of(module, tasks, merge)
             network.set_submodule(name, parts[module])
     return set(parts.values())
 
 
 def _part_of(
-    module: ModularLayer | AdaptedPart | PerTask | TaskMask, task: int, merge: bool
+    module: ModularLayer | AdaptedPart | PerTask | TaskMask, tasks: list[int], merge: bool
 ) -> nn.Module:
+    """Returns what tasks use of a module: one thing where they use the same, else one each."""
+    if isinstance(module, AdaptedPart):
+        return _adapted(module, merge)
+    made: dict[Any, nn.Module] = {}  # by what tells tasks apart
+    keys = [_key(module, task) for task in tasks]
+    for task, key in zip(tasks, keys, strict=True):
+        if key not in made:
+            made[key] = (
+                own_part(module, task)
+                if isinstance(module, ModularLayer)
+                else module.module_of(task)
+            )
+    places = {task: list(made).index(key) for task, key in zip(tasks, keys, strict=True)}
+    return ByTask(list(made.values()), places) if len(made) > 1 else next(iter(made.values()))
+
+
+def _key(module: ModularLayer | PerTask | TaskMask, task: int) -> Any:
+    """Returns what is the same for two tasks where they use the same of a module."""
     if isinstance(module, ModularLayer):
-        return _own_part(module, task)
-    return _adapted(module, merge) if isinstance(module, AdaptedPart) else module.module_of(task)
+        return row_of(module, task)
+    return (
+        module.module_of(task) if isinstance(module, PerTask) else tuple(module.mask[task].tolist())
+    )
 
 
 def _adapted(part: AdaptedPart, merge: bool) -> nn.Module:
-    """Returns a part whose updates are one task's."""
+    """Returns a part whose updates are those of one row of gates, or differ by task."""
     updates: nn.Module = part.updates
-    if isinstance(updates, _Nothing):
+    if isinstance(updates, Nothing):
         return part.base
-    if not merge:
+    if not merge or isinstance(updates, ByTask):
         return part
     shares = [(1.0, updates)]
-    if isinstance(updates, _WeightedSum):
+    if isinstance(updates, WeightedSum):
         shares = list(zip(updates.weights.tolist(), updates.components, strict=True))
     return part.base if merge_into(part.base, shares) else part
 
@@ -118,90 +173,8 @@ class _OneTask(nn.Module):
         self.features = nn.Identity() if features is None else features
         self._told = {} if task is None else {"task": task}
 
-    def forward(self, input: Any = _NAMED, /, *arguments: Any, **options: Any) -> Tensor:
-        x, options = (options, {}) if input is _NAMED else (input, options)
+    def forward(self, input: Any = NAMED, /, *arguments: Any, **options: Any) -> Tensor:
+        x, options = (options, {}) if input is NAMED else (input, options)
         features = call_with(self.body, x, *arguments, **self._told, **options)
         y: Tensor = self.head(self.features(features))
         return y
-
-
-class _Layers(nn.Sequential):
-    """A stem, layers and a head; further arguments of a call go to what was a modular layer."""
-
-    def __init__(
-        self,
-        parts: OrderedDict[str, nn.Module],
-        were_modular: Sequence[str] = (),
-        *,
-        has_stem: bool = False,
-    ) -> None:
-        super().__init__(parts)
-        self._were_modular = frozenset(were_modular)
-        self._has_stem = has_stem
-
-    def forward(self, input: Any = _NAMED, /, *arguments: Any, **options: Any) -> Any:
-        """Returns what they make of an input, one after another."""
-        x, options = (options, {}) if input is _NAMED else (input, options)
-        for place, (name, part) in enumerate(zip(self._modules, self, strict=True)):
-            if name in self._were_modular:
-                x = part(x, *arguments, **options)
-            else:
-                x = call_with(part, x) if self._has_stem and place == 0 else part(x)
-        return x
-
-
-class _WeightedSum(nn.Module):
-    """The sum of some components' outputs, each times its weight."""
-
-    weights: Tensor
-
-    def __init__(self, components: Sequence[nn.Module], weights: Tensor) -> None:
-        super().__init__()
-        self.components = nn.ModuleList(components)
-        self.register_buffer("weights", weights)
-
-    def forward(self, *arguments: Any, **options: Any) -> Any:
-        return summed(self.weights, [part(*arguments, **options) for part in self.components])
-
-
-class _Nothing(nn.Module):
-    """Zeros, for a layer of which a task uses nothing; one component says in which shape."""
-
-    def __init__(self, component: nn.Module) -> None:
-        super().__init__()
-        self.component = component
-
-    def forward(self, *arguments: Any, **options: Any) -> Any:
-        return each_tensor(torch.zeros_like, self.component(*arguments, **options))
-
-
-@torch.no_grad()
-def _own_part(layer: ModularLayer, task: int) -> nn.Module:
-    if isinstance(layer, ColumnLayer):
-        raise ValueError(
-            "`network` should have modular layers of which a task has a part of its own. "
-            "Found a ColumnLayer, all of whose streams take part in what a task gets."
-        )
-    weights = _weights_in_evaluation(layer.allocation, task)
-    used = weights.nonzero().flatten()
-    components: list[nn.Module] = [layer.components[position] for position in used.tolist()]
-    if not components:
-        return _Nothing(layer.components[0])
-    if len(components) == 1 and weights[used[0]] == 1:
-        return components[0]
-    return _WeightedSum(components, weights[used])
-
-
-def _weights_in_evaluation(allocation: Allocation, task: int) -> Tensor:
-    name = type(allocation).__name__
-    if allocation.sees_examples:
-        raise ValueError(
-            "`network` should have allocations that do not look at examples: only then does a task "
-            f"have a part of its own. Found {name}, whose weights differ from example to example."
-        )
-    if not allocation.same_in_evaluation:
-        raise ValueError(
-            "`network` should have allocations that are the same in every evaluation. "
-            f"Found {name}, which is drawn anew each time."
-        )
-    return allocation.eval().weights(task).clone()

@@ -45,10 +45,12 @@ class ModularLayer(nn.Module):
             for that, which cannot be done for many runs at once.
         takes_any_allocation: Whether any allocation of as many tasks and components may stand in
             place of its own.
+        has_parts: Whether what a task uses of it can be told from the rest.
     """
 
     skips_unused = True
     takes_any_allocation = True
+    has_parts = True
 
     def __init__(
         self,

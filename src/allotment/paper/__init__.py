@@ -13,7 +13,9 @@ from ._comparison import COMPARISONS as COMPARISONS
 from ._comparison import SUITES as SUITES
 from ._images import digits as digits
 from ._images import four_mnists as four_mnists
+from ._load import experiment_of as experiment_of
 from ._load import load as load
+from ._load import read_table as read_table
 from ._omniglot import omniglot as omniglot
 from ._registry import EXPERIMENTS as EXPERIMENTS
 from ._registry import comparison_of as comparison_of

@@ -10,7 +10,7 @@ from scipy import stats
 from torch import Tensor
 
 from ..data import Array, load
-from ..tasks import Task, tasks_from_table
+from ..tasks import TableTasks, tasks_from_table
 
 # What gives a target away, or nearly so, is no input of any task.
 GIVEAWAYS = (
@@ -86,7 +86,7 @@ METRICS: Mapping[str, tuple[str, Metric]] = {
 }
 
 
-def census(folder: str | Path | None = None) -> list[Task]:
+def census(folder: str | Path | None = None) -> TableTasks:
     """Returns the nine tasks; they share one table of inputs, and lack rows that were not asked.
 
     60 % of the rows are for training, 20 % for validation and 20 % for the test, by a hash of the
@@ -103,7 +103,8 @@ def census(folder: str | Path | None = None) -> list[Task]:
         unknown=NOT_ASKED,
         categorical=CODES,
     )
-    return [replace(task, metrics=dict([METRICS[task.name]])) for task in tasks]
+    measured = [replace(task, metrics=dict([METRICS[task.name]])) for task in tasks]
+    return replace(tasks, tasks=tuple(measured))
 
 
 def inputs_of(arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -7,7 +7,8 @@ from torch import nn
 
 from ..experiments import Experiment, TaskChoice, read_experiment
 from ..modules import TaskNetwork, as_network
-from ..records import RunRecord, read_run, read_weights
+from ..records import RunRecord, read_preprocessing, read_run, read_weights
+from ..tasks import TablePreprocessing
 from ._registry import EXPERIMENTS
 
 
@@ -27,17 +28,10 @@ def load(
         network: An untrained network of the same architecture, which is filled in place.
     """
     record = read_run(Path(folder))
-    name = record.header.experiment
     if network is not None:
         found = as_network(network, list(record.header.task_names))
-    elif experiment is not None or name in EXPERIMENTS:
-        found = _untrained(record, _declaration(experiment or EXPERIMENTS[name]))
     else:
-        raise ValueError(
-            "A run of one's own experiment should be loaded with `experiment=`, its declaration or "
-            "file, or with `network=`, an untrained network. Found a run of "
-            f"{name!r} in `{folder}`{_copy_beside(Path(folder))}."
-        )
+        found = _untrained(record, experiment_of(folder, experiment), read_table(folder))
     try:
         found.load_state_dict(read_weights(Path(folder)))
     except RuntimeError as error:
@@ -52,10 +46,29 @@ def load(
     return found.eval()
 
 
-def _declaration(experiment: Experiment | Path | str) -> Experiment:
+def experiment_of(
+    folder: Path | str, experiment: Experiment | Path | str | None = None
+) -> Experiment:
+    """Returns what the run in a folder is of: what was named, or one of the package's."""
+    header = read_run(Path(folder)).header
+    name = header.settings.get("variant_of", {}).get("experiment", header.experiment)
     if isinstance(experiment, Experiment):
         return experiment
-    return read_experiment(experiment).experiment
+    if experiment is not None:
+        return read_experiment(experiment).experiment
+    if name not in EXPERIMENTS:
+        raise ValueError(
+            "A run of one's own experiment should be loaded with `experiment=`, its declaration or "
+            "file, or with `network=`, an untrained network; on the command line with "
+            f"--experiment FILE. Found a run of {name!r} in `{folder}`{_copy_beside(Path(folder))}."
+        )
+    return EXPERIMENTS[name]
+
+
+def read_table(folder: Path | str) -> TablePreprocessing | None:
+    """Returns how rows of a table become inputs of the network of a run, if it learnt from one."""
+    found = read_preprocessing(Path(folder))
+    return None if found is None else TablePreprocessing.from_dict(found)
 
 
 def _copy_beside(folder: Path) -> str:
@@ -65,13 +78,18 @@ def _copy_beside(folder: Path) -> str:
     return f"; a copy of its file, which naming it would run, is `{found}`" if found else ""
 
 
-def _untrained(record: RunRecord, experiment: Experiment) -> TaskNetwork:
+def _untrained(
+    record: RunRecord, experiment: Experiment, table: TablePreprocessing | None
+) -> TaskNetwork:
     """Returns the network that a run started from."""
     header = record.header
-    method = experiment.method(header.method)
+    variant_of = header.settings.get("variant_of", {})
+    method = experiment.method(variant_of.get("method", header.method))
     options = header.settings.get("allocation", {})
     method = replace(method, allocation=method.allocation.as_recorded(options))
     outputs = dict(zip(header.task_names, header.n_classes, strict=False))
+    if table is not None:
+        outputs = {t.name: 1 if t.classes is None else len(t.classes) for t in table.targets}
     if not outputs:  # of regressions the record does not tell
         tasks = experiment.make_tasks(TaskChoice(header.condition, header.seed, None))
         outputs = {task.name: task.n_outputs for task in tasks}

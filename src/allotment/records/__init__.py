@@ -43,8 +43,10 @@ from ._checkpoint import read_options as read_options
 from ._checkpoint import write_options as write_options
 from ._declaration import find_copy as find_copy
 from ._declaration import read_declarations as read_declarations
+from ._declaration import read_preprocessing as read_preprocessing
 from ._declaration import write_copy as write_copy
 from ._declaration import write_declaration as write_declaration
+from ._declaration import write_preprocessing as write_preprocessing
 from ._environment import Environment as Environment
 from ._environment import describe_environment as describe_environment
 from ._files import RecordError as RecordError

@@ -1,4 +1,4 @@
-"""What a sweep keeps of its experiment beside the runs: how it is reported, and its file."""
+"""What a sweep keeps of its experiment: how it is reported, its file, a table's preprocessing."""
 
 import hashlib
 from collections.abc import Mapping
@@ -9,6 +9,7 @@ from typing import Any
 from ._files import read_json, reading, write_bytes, write_json, writing
 
 _DECLARATIONS = "experiments.json"
+_PREPROCESSING = "preprocessing.json"
 _DEPTH = 3  # of a run below the folder of its sweep: condition, method, seed
 
 
@@ -32,6 +33,17 @@ def read_declarations(*folders: Path) -> dict[str, dict[str, Any]]:
         for path in sorted({*folder.rglob(_DECLARATIONS), *filter(Path.is_file, above)}):
             found |= read_json(path)
     return found
+
+
+def write_preprocessing(folder: Path, values: Mapping[str, Any]) -> None:
+    """Writes into a run's folder how the table that it learns from becomes inputs."""
+    write_json(folder / _PREPROCESSING, values)
+
+
+def read_preprocessing(folder: Path) -> dict[str, Any] | None:
+    """Returns what `write_preprocessing` wrote; None for a run that does not learn from a table."""
+    path = folder / _PREPROCESSING
+    return read_json(path) if path.exists() else None
 
 
 def write_copy(out: Path, content: bytes) -> Path:

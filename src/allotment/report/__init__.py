@@ -29,6 +29,7 @@ from ._comparison import ranking_table as ranking_table
 from ._curves import probabilities_over_time as probabilities_over_time
 from ._drawing import png as png
 from ._drawing import svg as svg
+from ._drawing import write_drawing as write_drawing
 from ._figures import embeddings_views as embeddings_views
 from ._figures import write_figures as write_figures
 from ._figures import write_views as write_views
@@ -44,6 +45,7 @@ from ._results import brief_table as brief_table
 from ._results import result_table as result_table
 from ._scale import large_table as large_table
 from ._scale import scale_blocks as scale_blocks
+from ._section import section as section
 from ._spec import ExtraTable as ExtraTable
 from ._spec import ReportRow as ReportRow
 from ._spec import ReportSpec as ReportSpec
@@ -52,3 +54,5 @@ from ._table import Column as Column
 from ._table import Table as Table
 from ._table import make_table as make_table
 from ._table import markdown_table as markdown_table
+from ._tradeoff import tradeoff_figure as tradeoff_figure
+from ._tradeoff import tradeoff_table as tradeoff_table

@@ -5,6 +5,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
+from pathlib import Path
 from textwrap import fill
 from typing import Any, Literal
 
@@ -167,6 +168,14 @@ def png(figure: Figure) -> bytes:
     with drawing():
         figure.savefig(content, format="png", dpi=144, metadata={"Software": None})
     return content.getvalue()
+
+
+def write_drawing(figure: Figure, stem: Path) -> list[Path]:
+    """Writes a figure as PNG and as SVG beside each other and returns their paths."""
+    picture, drawn = stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")
+    picture.write_bytes(png(figure))
+    drawn.write_text(svg(figure), encoding="utf-8")
+    return [picture, drawn]
 
 
 def checked_rows(

@@ -20,12 +20,13 @@ from ..analysis import (
 from ..records import RunRecord, file_name
 from ._allocations import family_tables, group_table, relatedness_table, share_table, usage_table
 from ._curves import error_figure, loss_bands, probabilities_over_time
-from ._drawing import png, svg
+from ._drawing import png, write_drawing
 from ._likeness import mds_map, task_tree
 from ._maps import allocation_map, similarity_map
 from ._section import ResultRow, Section, sections
 from ._spec import ReportSpec
 from ._table import Table, runs_text
+from ._tradeoff import CAPTION, tradeoff_figure
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,10 @@ class NamedFigure:
 def section_figures(part: Section) -> list[NamedFigure]:
     """Returns the curves of an experiment and the allocation of a typical run of each method."""
     figures = _curve_figures(part)
+    if part.spec.over and any(row.finished for row in part.rows):
+        file = f"{part.spec.experiment}-tradeoff"
+        draw = partial(tradeoff_figure, part)
+        figures.insert(0, NamedFigure(name=file, caption=CAPTION, draw=draw))
     for row in part.learnt:
         if row.typical is not None:
             every = embedding_figures(part, row, row.typical)
@@ -196,11 +201,7 @@ def write_views(views: Sequence[EmbeddingsView], folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     paths = []
     for named in (named for view in views for named in view.figures):
-        figure = named.draw()
-        picture, drawing = folder / f"{named.name}.png", folder / f"{named.name}.svg"
-        picture.write_bytes(png(figure))
-        drawing.write_text(svg(figure), encoding="utf-8")
-        paths += [picture, drawing]
+        paths += write_drawing(named.draw(), folder / named.name)
     return paths
 
 

@@ -23,6 +23,7 @@ from ._section import Section, sections
 from ._spec import ReportSpec
 from ._summary import section_text
 from ._table import Place, Table, markdown_table
+from ._tradeoff import tradeoff_table
 
 _READING = (
     "Each of our numbers is a mean over runs with their standard deviation (sd); intervals are "
@@ -41,6 +42,7 @@ def section_tables(part: Section) -> list[Table]:
     extra = [make(row.name, row.finished) for make in part.spec.extra_tables for row in part.learnt]
     tables = [
         section_table(part),
+        tradeoff_table(part) if part.spec.over else None,
         difference_table(part),
         by_family(part),
         by_group(part),

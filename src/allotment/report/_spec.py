@@ -55,6 +55,7 @@ class ReportSpec:
     pairs: tuple[tuple[str, str], ...] = ()  # methods compared besides, each with its second
     elsewhere: Mapping[str, str] = field(default_factory=dict)  # what others published, by name
     left_out: Mapping[str, str] = field(default_factory=dict)  # why, by a method's label
+    over: str = ""  # the setting of which methods have different values, if they do
     extra_tables: tuple[ExtraTable, ...] = ()  # made for each method that learns its allocation
 
     def __post_init__(self) -> None:

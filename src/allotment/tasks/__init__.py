@@ -10,7 +10,11 @@
 from ._labels import MultiLabel as MultiLabel
 from ._labels import TaskLabels as TaskLabels
 from ._labels import n_examples as n_examples
+from ._preprocessing import CategoryColumn as CategoryColumn
+from ._preprocessing import InputColumn as InputColumn
+from ._preprocessing import NumberColumn as NumberColumn
 from ._preprocessing import TablePreprocessing as TablePreprocessing
+from ._preprocessing import TargetColumn as TargetColumn
 from ._split import UNKNOWN as UNKNOWN
 from ._split import GeneratedDataset as GeneratedDataset
 from ._split import Split as Split

@@ -189,6 +189,11 @@ class TablePreprocessing:
             start += features.shape[1]
         return x
 
+    def unknown_of(self, name: str) -> list[Any]:
+        """Returns the values that mean "not known" in a column."""
+        own = self.unknown.get(name) if isinstance(self.unknown, Mapping) else self.unknown
+        return [value for value in listed(own) if value is not None]
+
     def target(self, task: str) -> TargetColumn:
         """Returns the target of this name."""
         check_choice("task", task, [target.name for target in self.targets])

@@ -1,0 +1,180 @@
+"""A card for a task: what its network costs and reaches, what it shares, where it came from."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.resources import files
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import torch
+from jinja2 import Environment, StrictUndefined
+
+from ..modules import TaskNetwork
+from ..records import RunRecord
+from ..report import Table, markdown_table
+from ..tasks import Task
+from ._examples import examples_of
+from ._measuring import Cost, cost_of
+from ._network import DeployedNetwork
+
+_MARKED = "\\`*_[]<>#"  # what Markdown gives a meaning; tables see to "|"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Card:
+    """What is told of a task's network.
+
+    Attributes:
+        title: The task's name.
+        summary: A sentence.
+        tables: Costs, results, what is shared, and where it came from.
+    """
+
+    title: str
+    summary: str
+    tables: tuple[Table, ...]
+
+    def markdown(self) -> str:
+        """Returns the card as a Markdown page."""
+        blocks = [f"# {_plain(self.title)}", _plain(self.summary)]
+        for table in self.tables:
+            cells = Table(
+                head=tuple(map(_plain, table.head)),
+                rows=tuple(tuple(map(_plain, row)) for row in table.rows),
+            )
+            blocks += [f"## {_plain(table.caption)}", markdown_table(cells)]
+        return "\n\n".join(blocks) + "\n"
+
+    def html(self) -> str:
+        """Returns the card as one HTML page."""
+        environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
+        template = files("allotment.deploy").joinpath("card.html.jinja").read_text("utf-8")
+        return environment.from_string(template).render(card=self)
+
+    def write(self, path: Path) -> None:
+        """Writes the card as HTML or Markdown, as the file's name says."""
+        if path.suffix not in (".html", ".md"):
+            raise ValueError(f"`output` should end in .html or .md. Found `{path.name}`.")
+        text = self.html() if path.suffix == ".html" else self.markdown()
+        path.write_text(text, encoding="utf-8")
+
+
+def card_of(record: RunRecord, network: TaskNetwork, task: Task) -> Card:
+    """Returns the card of one of a run's tasks; latency is measured here and now.
+
+    ``network`` is the run's, and ``task`` has the data that it was trained on.
+    """
+    header = record.header
+    scale = examples_of([task]).scale
+    whole = DeployedNetwork(network, [task.name], scale=scale, is_whole=True)
+    own = DeployedNetwork(network, [task.name], scale=scale)
+    costs = {"Whole network": cost_of(whole, task), "This task's network": cost_of(own, task)}
+    first, second = costs.values()
+    tables = (
+        _cost_table(costs),
+        _result_table(record, task.name),
+        _sharing_table(record, task.name),
+        _component_table(record, task.name),
+        _origin_table(record, task),
+    )
+    share = 100 * second.n_parameters / first.n_parameters
+    summary = f"The network of this task has {share:.0f} % of the parameters of all tasks' network"
+    if first.n_operations:
+        needed = 100 * second.n_operations / first.n_operations
+        summary += f", and takes {needed:.0f} % of the operations"
+    summary += f". Experiment {header.experiment}, method {header.method}, seed {header.seed}."
+    shown = [table for table in tables if table is not None and table.rows]
+    return Card(title=task.name, summary=summary, tables=tuple(shown))
+
+
+def _cost_table(costs: Mapping[str, Cost]) -> Table:
+    first, second = costs.values()
+    rows = [
+        ("Parameters", f"{first.n_parameters:,}", f"{second.n_parameters:,}"),
+        ("Operations for one example", f"{first.n_operations:,}", f"{second.n_operations:,}"),
+    ]
+    for n in first.milliseconds:
+        times = (first.milliseconds[n], second.milliseconds[n])
+        rows.append((f"Milliseconds for a batch of {n}", f"{times[0]:.2f}", f"{times[1]:.2f}"))
+    where = f"CPU, {torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)}"
+    return Table(head=(where, *costs), rows=tuple(rows), caption="Cost, before and after")
+
+
+def _result_table(record: RunRecord, task: str) -> Table | None:
+    place = record.header.task_names.index(task)
+    found = {each.split: each for each in (record.outcome.test, record.outcome.validation) if each}
+    rows: dict[str, list[str]] = {}
+    for each in found.values():
+        numbers = {"Loss": each.losses[place]}
+        if each.accuracies is not None:
+            numbers["Accuracy"] = each.accuracies[place]
+        numbers |= {name: values[place] for name, values in each.metrics.items()}
+        for name, value in numbers.items():
+            shown = f"{100 * value:.2f} %" if name == "Accuracy" else f"{value:.4g}"
+            rows.setdefault(name, []).append("–" if np.isnan(value) else shown)
+    told = tuple((name, *values) for name, values in rows.items() if set(values) != {"–"})
+    head = ("", *(name.capitalize() for name in found))
+    return Table(head=head, rows=told, caption="Results") if told else None
+
+
+def _sharing_table(record: RunRecord, task: str) -> Table | None:
+    """Returns with which tasks it has components in common, most of them first."""
+    header, uses = record.header, record.outcome.matrix > 0
+    own = uses[header.task_names.index(task)]
+    both = {
+        name: (int((own & row).sum()), int(row.sum()))
+        for name, row in zip(header.task_names, uses, strict=True)
+        if name != task
+    }
+    ordered = sorted(both.items(), key=lambda item: -item[1][0])
+    rows = tuple((name, f"{n} of {int(own.sum())}", str(theirs)) for name, (n, theirs) in ordered)
+    head = ("Other task", "Components of this task that it uses too", "Components it uses in all")
+    return Table(head=head, rows=rows, caption="What it shares, and with whom") if rows else None
+
+
+def _component_table(record: RunRecord, task: str) -> Table:
+    """Returns which components of each layer it uses."""
+    header = record.header
+    row = record.outcome.matrix[header.task_names.index(task)]
+    starts = np.cumsum([0, *header.layer_sizes])
+    rows = []
+    for layer, (start, end) in enumerate(pairwise(starts)):
+        names = [
+            name if header.is_binary else f"{name} ({share:.2f})"
+            for name, share in zip(header.component_names[start:end], row[start:end], strict=True)
+            if share > 0
+        ]
+        rows.append((str(layer + 1), f"{len(names)} of {end - start}", ", ".join(names) or "none"))
+    head = ("Modular layer", "Used", "Components")
+    return Table(head=head, rows=tuple(rows), caption="What it uses")
+
+
+def _origin_table(record: RunRecord, task: Task) -> Table:
+    header, environment = record.header, record.environment
+    training = header.settings.get("training", {})
+    groups = {**training, **training.get("optimization", {}), **training.get("penalties", {})}
+    names = ("rounds", "batch_size", "schedule", "learning_rate", "budget")
+    settings = ", ".join(f"{n} {groups[n]}" for n in names if groups.get(n) is not None)
+    allocation = header.settings.get("allocation", {})
+    options = ", ".join(f"{n} {v}" for n, v in allocation.items() if n != "kind")
+    rows = [
+        ("Examples", repr(task).partition(": ")[2].rstrip(")")),
+        ("Condition", header.condition),
+        ("Way of sharing", f"{allocation.get('kind', '')}{f' ({options})' if options else ''}"),
+        ("Settings", settings),
+        ("Rounds done", f"{record.outcome.rounds:,}"),
+        ("Command", header.command),
+        ("Commit", f"{environment.short_commit}, started {environment.started}"),
+        ("Versions", f"allotment {environment.allotment}, torch {environment.torch}"),
+        ("Device", environment.device),
+        ("File", environment.source),
+    ]
+    told = tuple((name, value) for name, value in rows if value)
+    return Table(head=("", ""), rows=told, caption="Where it came from")
+
+
+def _plain(text: str) -> str:
+    """Returns a text that Markdown shows as it is, on one line."""
+    marked = "".join(f"\\{letter}" if letter in _MARKED else letter for letter in text)
+    return " ".join(marked.split())

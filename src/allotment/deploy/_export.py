@@ -1,0 +1,254 @@
+"""Networks as files for other programs, compared with the network before they are there."""
+
+import json
+import logging
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map
+
+from .._checks import first_line
+from ..modules import TaskNetwork, as_network
+from ..tasks import TablePreprocessing
+from ._encoding import is_text
+from ._network import DeployedNetwork
+from ._rows import Rows, rows_to_compare
+
+TOLERANCE = 1e-4  # of a difference, beside the largest output, or beside 1 where that is less
+_Run = Callable[[Rows], list[Tensor]]  # from rows to the outputs of tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExportedFile:
+    """A network that was exported.
+
+    Attributes:
+        path: Of the file.
+        tasks: One output each, in this order.
+        inputs: What it takes, in words, by name.
+        difference: The largest between its outputs and the network's, on all rows compared.
+        n_real: Examples of the tasks that were compared.
+        n_random: Random inputs that were compared.
+    """
+
+    path: Path
+    tasks: tuple[str, ...]
+    inputs: dict[str, str]
+    difference: float
+    n_real: int
+    n_random: int
+
+
+@torch.no_grad()
+def export(
+    network: nn.Module,
+    tasks: str | Sequence[str],
+    path: Path | str,
+    examples: Any,
+    *,
+    preprocessing: TablePreprocessing | None = None,
+    scale: float = 1.0,
+) -> ExportedFile:
+    """Writes what tasks use of a network into a file, and compares both before it is there.
+
+    The number of rows may be any. A file has one output for each task, and tells the names of
+    classes and columns. ``FILE.onnx`` is for onnxruntime and others, ``FILE.pt2`` for
+    `torch.export.load`.
+
+    Args:
+        network: A network, or any module with modular layers in it.
+        tasks: A name, or several, whose common parts are then computed once.
+        path: Ends in ``.onnx`` or ``.pt2``.
+        examples: Inputs as the network is given them, two at least: a tensor, or a dict or tuple
+            of them. With `scale` they are as they are stored, and multiplied by it on the way.
+        preprocessing: Of the table that the network learnt from. The file then takes the columns of
+            a table, and gives numbers in their own units.
+        scale: What stored inputs, such as images of bytes, are multiplied by.
+    """
+    whole, path = as_network(network).eval(), Path(path)
+    names = [tasks] if isinstance(tasks, str) else list(tasks)
+    if path.suffix not in _FORMATS:
+        raise ValueError(f"`path` should end in .onnx or .pt2. Found `{path.name}`.")
+    for name in names:
+        whole.task_index(name)
+    own = DeployedNetwork(whole, names, preprocessing=preprocessing, scale=scale)
+    rows = rows_to_compare(examples, preprocessing, scale)
+    program = _traced(own, rows[0])
+    with TemporaryDirectory(dir=path.parent) as folder:
+        made = Path(folder) / path.name
+        with _quiet():
+            run = _FORMATS[path.suffix](program, made, names, preprocessing, rows[0])
+        difference = max(_difference(whole, names, preprocessing, own, run) for own in rows)
+        made.replace(path)
+    return ExportedFile(
+        path=path,
+        tasks=tuple(names),
+        inputs=_in_words(rows[0], takes_texts=path.suffix == ".onnx"),
+        difference=difference,
+        n_real=rows[0].n,
+        n_random=rows[1].n,
+    )
+
+
+def _traced(own: DeployedNetwork, rows: Rows) -> torch.export.ExportedProgram:
+    """Returns the operations of a network, for any number of rows."""
+    two = tree_map(lambda x: x[:2], rows.inputs)
+    shapes = (tree_map(lambda _: {0: torch.export.Dim("rows", min=1)}, two),)  # of `*inputs`
+    try:
+        with _quiet():
+            # What torch cannot prove of the number of rows, such as min(32, 32 * rows) = 32, is
+            # checked by the file where it runs; it would be refused here.
+            return torch.export.export(
+                own,
+                two,
+                dynamic_shapes=shapes,
+                prefer_deferred_runtime_asserts_over_guards=True,
+            )
+    except Exception as error:  # whatever a user's module raises
+        raise ValueError(
+            "`network` should take the examples, and should be one that torch.export can follow "
+            f"for any number of rows. Found: {first_line(error)}"
+        ) from error
+
+
+def _difference(
+    network: TaskNetwork,
+    tasks: Sequence[str],
+    preprocessing: TablePreprocessing | None,
+    rows: Rows,
+    run: _Run,
+) -> float:
+    """Returns the largest difference between a file and a network; raises where it is too large."""
+    found, largest = run(rows), 0.0
+    for name, y in zip(tasks, found, strict=True):
+        expected = network(rows.given, name)
+        target = None if preprocessing is None else preprocessing.target(name)
+        if target is not None and target.classes is None:
+            expected = torch.from_numpy(target.decoded(expected))
+        difference = float((y.double() - expected.double()).abs().max())
+        # Outputs of a table are told in its units, and compared in those of training.
+        unit = 1.0 if target is None or target.classes is not None else target.std
+        if not difference <= TOLERANCE * max(unit, float(expected.abs().max())):
+            raise ValueError(
+                "An exported network should give what the network gives, up to rounding. "
+                f"Found a difference of {difference:.2g} in the outputs of {name!r}."
+            )
+        largest = max(largest, difference)
+    return largest
+
+
+def _as_pt2(
+    program: torch.export.ExportedProgram,
+    path: Path,
+    tasks: Sequence[str],
+    preprocessing: TablePreprocessing | None,
+    rows: Rows,
+) -> _Run:
+    told = json.dumps(_told(tasks, preprocessing))
+    torch.export.save(program, path, extra_files={"allotment.json": told})
+    loaded = torch.export.load(path).module()
+    return lambda rows: list(loaded(*rows.inputs).values())
+
+
+def _as_onnx(
+    program: torch.export.ExportedProgram,
+    path: Path,
+    tasks: Sequence[str],
+    preprocessing: TablePreprocessing | None,
+    rows: Rows,
+) -> _Run:
+    try:
+        import onnx
+        import onnxruntime
+        import onnxscript  # noqa: F401  (torch asks for it when it is needed)
+    except ImportError as error:
+        raise ValueError(
+            "For ONNX files, onnx, onnxscript and onnxruntime should be installed: "
+            f"`pip install 'allotment[onnx]'`. Found no {error.name}."
+        ) from error
+    made = torch.onnx.export(
+        program, input_names=list(rows.feed), output_names=list(tasks), verbose=False
+    )
+    assert made is not None
+    model = made.model_proto
+    if preprocessing is not None:
+        _take_texts(onnx, model, preprocessing)
+    onnx.helper.set_model_props(model, {"allotment": json.dumps(_told(tasks, preprocessing))})
+    onnx.checker.check_model(model)
+    onnx.save(model, path)
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    return lambda rows: [torch.from_numpy(y) for y in session.run(list(tasks), rows.feed)]
+
+
+def _take_texts(onnx: Any, model: Any, preprocessing: TablePreprocessing) -> None:
+    """Lets a model take texts, where a column holds them, in place of their places."""
+    graph = model.graph
+    made = []
+    for given in graph.input:
+        column = next(c for c in preprocessing.inputs if c.name == given.name)
+        if not is_text(column):
+            continue
+        place = f"{given.name} (place)"
+        for node in graph.node:
+            node.input[:] = [place if name == given.name else name for name in node.input]
+        categories = list(column.categories)  # type: ignore[attr-defined]
+        made.append(
+            onnx.helper.make_node(
+                "LabelEncoder",
+                [given.name],
+                [place],
+                domain="ai.onnx.ml",
+                keys_strings=categories,
+                values_int64s=list(range(len(categories))),
+                default_int64=len(categories),
+            )
+        )
+        given.type.tensor_type.elem_type = onnx.TensorProto.STRING
+    for node in reversed(made):
+        graph.node.insert(0, node)
+    if made and not any(each.domain == "ai.onnx.ml" for each in model.opset_import):
+        model.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 2))
+
+
+_FORMATS = {".onnx": _as_onnx, ".pt2": _as_pt2}
+
+
+def _told(tasks: Sequence[str], preprocessing: TablePreprocessing | None) -> dict[str, Any]:
+    """Returns what a file tells of itself, as JSON has it."""
+    if preprocessing is None:
+        return {"tasks": list(tasks)}
+    own = preprocessing.to_dict()
+    targets = [target for target in own["targets"] if target["name"] in tasks]
+    return {"tasks": list(tasks), "inputs": own["inputs"], "targets": targets}
+
+
+def _in_words(rows: Rows, *, takes_texts: bool) -> dict[str, str]:
+    """Returns what a file takes, by name; without texts it takes their places in their stead."""
+    found = {}
+    for name, array in rows.feed.items():
+        is_place = array.dtype == object and not takes_texts
+        kind = "text" if array.dtype == object else str(array.dtype)
+        shape = ", ".join(["N", *map(str, array.shape[1:])])
+        found[name] = f"{'place among its categories, int64' if is_place else kind} [{shape}]"
+    return found
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Keeps what torch's exporter says of its own affairs from a user, who can do nothing there."""
+    logger = logging.getLogger("torch.onnx")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,90 @@
+"""The card of a task: true numbers, and names that stay names."""
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from pytest import fixture, raises
+from torch import nn
+
+import allotment as al
+from allotment.deploy import Card, card_of
+from allotment.experiments import Experiment, Method, Sweep, run_sweep, using
+from allotment.records import read_run
+
+ODD = "a|b <script>*x*</script> `c`"
+
+
+def network(allocate: Any, outputs: Any) -> al.MultiTaskNetwork:
+    layer = al.ModularLayer([nn.Linear(6, 8) for _ in range(2)], allocate(2))
+    return al.MultiTaskNetwork(
+        None, [layer, nn.ReLU()], {n: nn.Linear(8, k) for n, k in outputs.items()}
+    )
+
+
+@fixture(scope="module")
+def made(tmp_path_factory: Any) -> tuple[Card, Path]:
+    torch.manual_seed(0)
+    x = torch.randn(40, 6)
+    tasks = [
+        al.Task(ODD, (x, (x[:, 0] > 0).long()), test=(x, (x[:, 0] > 0).long())),
+        al.Task("other", (x, x[:, :1].clone()), test=(x, x[:, :1].clone())),
+    ]
+    rows = [[1, 0], [1, 1]]
+    mine = Experiment(
+        name="mine",
+        tasks=tasks,
+        network=network,
+        methods=[Method(name="fixed", allocation=using(_Fixed, rows=rows))],
+        training=al.TrainingSettings(rounds=10),
+    )
+    (folder,) = run_sweep(Sweep(experiment=mine, out=tmp_path_factory.mktemp("runs")))
+    trained = al.load(folder, experiment=mine)
+    return card_of(read_run(folder), trained, tasks[0]), folder
+
+
+class _Fixed(al.FixedMatrix):
+    def __init__(self, n_tasks: int, n_components: int, *, rows: Any) -> None:
+        super().__init__(rows)
+
+
+def rows_of(card: Card, caption: str) -> dict[str, tuple[str, ...]]:
+    table = next(table for table in card.tables if table.caption == caption)
+    return {row[0]: row[1:] for row in table.rows}
+
+
+def test_costs_are_those_of_the_network_and_of_the_part(made: Any) -> None:
+    card, _ = made
+    costs = rows_of(card, "Cost, before and after")
+    linear, heads = 6 * 8 + 8, [8 * 2 + 2, 8 * 1 + 1]
+    assert costs["Parameters"] == (f"{2 * linear + sum(heads)}", f"{linear + heads[0]}")
+    # Two operations for each product, one task's head in either, and the sum of two components.
+    products = (2 * (2 * 6 * 8 + 2 * 8 + 8 * 2), 2 * (6 * 8 + 8 * 2))
+    assert costs["Operations for one example"] == tuple(str(n) for n in products)
+    assert all(float(ms) >= 0 for ms in costs["Milliseconds for a batch of 64"])
+    assert "50 % of the operations" in card.summary
+
+
+def test_results_sharing_and_origin_are_those_of_the_record(made: Any) -> None:
+    card, folder = made
+    test: Any = read_run(folder).outcome.test
+    assert rows_of(card, "Results")["Loss"] == (f"{test.losses[0]:.4g}",)
+    assert rows_of(card, "Results")["Accuracy"] == (f"{100 * test.accuracies[0]:.2f} %",)
+    assert rows_of(card, "What it shares, and with whom") == {"other": ("1 of 1", "2")}
+    assert rows_of(card, "What it uses") == {"1": ("1 of 2", "linear 0")}
+    origin = rows_of(card, "Where it came from")
+    assert origin["Examples"][0].startswith("40 train examples, 40 test examples")
+    assert "rounds 10" in origin["Settings"][0]
+
+
+def test_names_are_shown_as_they_are(made: Any, tmp_path: Path) -> None:
+    card, _ = made
+    card.write(tmp_path / "card.html")
+    page = (tmp_path / "card.html").read_text()
+    assert "<script" not in page and "a|b &lt;script&gt;*x*&lt;/script&gt; `c`" in page
+    assert page.count("<table>") == len(card.tables) == 5
+    card.write(tmp_path / "card.md")
+    text = (tmp_path / "card.md").read_text()
+    assert text.startswith("# a|b \\<script\\>\\*x\\*\\</script\\> \\`c\\`\n")
+    with raises(ValueError, match=r"`output` should end in .html or .md. Found `card.pdf`"):
+        card.write(tmp_path / "card.pdf")
