@@ -22,6 +22,8 @@ from ._search import RateSearch
 if TYPE_CHECKING:
     from ..report import ExtraTable, ReportSpec
 
+Network = Callable[[Allocate, Mapping[str, int]], nn.Module]
+
 
 @dataclass(frozen=True)
 class TaskChoice:
@@ -41,12 +43,15 @@ class DataOptions:
         conditions: Variants of the tasks, such as "rho=0"; each method is trained under each.
         splits: The split of the data under each condition, where they differ so.
         by_seed: Whether each seed has tasks of its own.
+        joined: Whether runs of different conditions, and with different learning rates, train as
+            one program where they can; else each condition has programs of its own.
     """
 
     sets: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ("",)
     splits: Mapping[str, str] = field(default_factory=dict)
     by_seed: bool = False
+    joined: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,11 +120,12 @@ class Experiment:
             method the same way; None: they are those declared.
         data: What the tasks are made from.
         report: What the report is told.
+        networks: Further networks by condition, where one has a network of its own.
     """
 
     name: str
     tasks: Callable[[TaskChoice], list[Task]] | Sequence[Task]
-    network: Callable[[Allocate, Mapping[str, int]], nn.Module]
+    network: Network
     methods: Sequence[Method]
     training: TrainingSettings = TrainingSettings()
     n_runs: int = 1
@@ -127,6 +133,7 @@ class Experiment:
     search: RateSearch | None = None
     data: DataOptions = DataOptions()
     report: ReportOptions = ReportOptions()
+    networks: Mapping[str, Network] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [method.name for method in self.methods]
@@ -167,20 +174,23 @@ class Experiment:
     def make_tasks(self, choice: TaskChoice) -> list[Task]:
         return self.tasks(choice) if callable(self.tasks) else list(self.tasks)
 
-    def build_network(self, method: Method, outputs: Mapping[str, int], seed: int) -> TaskNetwork:
+    def build_network(
+        self, method: Method, outputs: Mapping[str, int], seed: int, condition: str = ""
+    ) -> TaskNetwork:
         """Returns the untrained network of a method; its weights are a function of the seed.
 
         ``outputs`` holds how many outputs each task has, by name.
         """
+        build = self.networks.get(condition, self.network)
 
         def allocate(n_components: int, **offered: Any) -> Any:
             return method.allocation(len(outputs), n_components, **offered)
 
         with torch_stream(seed, "weights"):
             if method.structure is None:
-                model = self.network(allocate, outputs)
+                model = build(allocate, outputs)
             else:
-                model = method.structure(self.network, allocate, outputs)
+                model = method.structure(build, allocate, outputs)
             return as_network(model, list(outputs))
 
     def header(

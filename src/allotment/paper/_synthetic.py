@@ -27,10 +27,14 @@ class SineSamples(GeneratedDataset):
 
     def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         x = torch.randn(n, len(self.direction), generator=generator)
+        return x, self.labels(x, generator)
+
+    def labels(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Returns targets for inputs ``[n, d]``, with noise."""
         z = x @ self.direction
         angles = torch.addcmul(self._phases, z.unsqueeze(1), self._frequencies)  # [n, m]
-        noise = torch.randn(n, generator=generator)
-        return x, angles.sin_().sum(dim=1).add_(z).add_(noise, alpha=NOISE)
+        noise = torch.randn(len(x), generator=generator)
+        return angles.sin_().sum(dim=1).add_(z).add_(noise, alpha=NOISE)
 
 
 def synthetic_pairs(n_pairs: int, rho: float, *, seed: int) -> list[Task]:

@@ -38,3 +38,4 @@ from ._train import plan as plan
 from ._train import train as train
 from ._validation import check_device as check_device
 from ._validation import check_runs as check_runs
+from ._validation import have_like_examples as have_like_examples
