@@ -20,7 +20,7 @@ from ._methods import Allocate, Method
 from ._search import RateSearch
 
 if TYPE_CHECKING:
-    from ..report import ExtraTable, ReportSpec
+    from ..report import ExtraTable, MakeSection, ReportSpec
 
 Network = Callable[[Allocate, Mapping[str, int]], nn.Module]
 
@@ -78,6 +78,7 @@ class ReportOptions:
         left_out: Methods that the experiment does not have, by label, each with the reason.
         extra_tables: Functions from a method's name and its finished runs to a table of one's own,
             or None; asked of each method that learns its allocation.
+        own: A function from all runs to what the section shows, in place of everything else.
     """
 
     title: str = ""
@@ -96,6 +97,7 @@ class ReportOptions:
     elsewhere: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     extra_tables: tuple["ExtraTable", ...] = ()
+    own: "MakeSection | None" = None
 
     def __post_init__(self) -> None:
         check_choice("measure", self.measure, ["", *MEASURES])
@@ -236,7 +238,7 @@ class Experiment:
         label, unit = MEASURES[measure]
         told = (
             *("place", "shows", "least", "shows_allocation", "shown_task", "groups", "structure"),
-            *("baseline", "pairs", "elsewhere", "left_out", "extra_tables"),
+            *("baseline", "pairs", "elsewhere", "left_out", "extra_tables", "own"),
         )
         return ReportSpec(
             experiment=self.name,

@@ -20,7 +20,7 @@ from ..analysis import (
 from ..records import RunRecord, file_name
 from ._allocations import family_tables, group_table, relatedness_table, share_table, usage_table
 from ._curves import error_figure, loss_bands, probabilities_over_time
-from ._drawing import png, svg
+from ._drawing import NamedFigure, png, svg
 from ._likeness import mds_map, task_tree
 from ._maps import allocation_map, similarity_map
 from ._section import ResultRow, Section, sections
@@ -28,17 +28,10 @@ from ._spec import ReportSpec
 from ._table import Table, runs_text
 
 
-@dataclass(frozen=True, kw_only=True)
-class NamedFigure:
-    """A figure that is drawn when it is asked for."""
-
-    name: str  # of its file, without the ending
-    caption: str
-    draw: Callable[[], Figure]
-
-
 def section_figures(part: Section) -> list[NamedFigure]:
     """Returns the curves of an experiment and the allocation of a typical run of each method."""
+    if part.own is not None:
+        return list(part.own.figures)
     figures = _curve_figures(part)
     for row in part.learnt:
         if row.typical is not None:

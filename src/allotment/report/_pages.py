@@ -38,6 +38,8 @@ _ORIGIN = "Written by `make docs` from the kept runs in `results/`; a change by 
 
 def section_tables(part: Section) -> list[Table]:
     """Returns the results, in all, by seed and by group; then embeddings, components, tasks."""
+    if part.own is not None:
+        return list(part.own.tables)
     extra = [make(row.name, row.finished) for make in part.spec.extra_tables for row in part.learnt]
     tables = [
         section_table(part),
@@ -77,7 +79,14 @@ def html_page(
 
 def markdown_results(records: Sequence[RunRecord], specs: Sequence[ReportSpec]) -> str:
     """Returns the results page; its pictures are those of ``write_figures`` under ``figures/``."""
-    head = f"# Results\n\n{fill(f'{_ORIGIN} {_READING}', 100)}\n"
+    return markdown_page("Results", _READING, records, specs)
+
+
+def markdown_page(
+    title: str, text: str, records: Sequence[RunRecord], specs: Sequence[ReportSpec]
+) -> str:
+    """Returns a page made from the kept results, with a section for each experiment."""
+    head = f"# {title}\n\n{fill(f'{_ORIGIN} {text}', 100)}\n"
     return "\n".join([head, *(_section_text(part) for part in sections(records, specs))])
 
 

@@ -36,6 +36,9 @@ def brief_table(records: Sequence[RunRecord], spec: ReportSpec) -> Table:
 
     What stands in brackets behind the paper's value, and what others published, is for the page.
     """
+    own = section(records, spec).own
+    if own is not None and own.tables:
+        return own.tables[0]
     rows = tuple(replace(row, paper=row.paper and row.paper.split(" (")[0]) for row in spec.rows)
     return section_table(section(records, replace(spec, rows=rows, elsewhere={})), Place.TERMINAL)
 
