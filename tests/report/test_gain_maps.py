@@ -26,7 +26,7 @@ def test_a_cell_has_its_number_and_a_dot_where_it_is_marked() -> None:
     axes, bar = figure.axes
     texts = {text.get_position(): text.get_text() for text in axes.texts}
     assert texts == {(0, 0): "+10", (1, 0): "-4", (0, 1): "0", (1, 1): "+3", (2, 1): "+20"}
-    dots = {(round(line.get_xdata()[0]), round(line.get_ydata()[0])) for line in axes.lines}
+    dots = {tuple(line.get_xydata()[0].round().astype(int)) for line in axes.lines}
     assert dots == {(0, 0), (2, 1)}
     assert (axes.get_xlabel(), axes.get_ylabel(), bar.get_ylabel()) == (
         "relatedness",
@@ -42,8 +42,8 @@ def test_colours_are_the_same_in_all_panels_and_nothing_is_in_the_middle() -> No
     *panels, _ = figure.axes
     assert [axes.get_title() for axes in panels] == ["usual", "b", "c", "d"]
     assert {axes.images[0].get_clim() for axes in panels} == {(-20.0, 20.0)}
-    widths = [axes.get_subplotspec().colspan for axes in panels]
-    assert [len(columns) for columns in widths] == [2, 1, 1, 1]
+    places = [spec for axes in panels if (spec := axes.get_subplotspec())]
+    assert [len(spec.colspan) for spec in places] == [2, 1, 1, 1]
 
 
 def test_values_have_a_place_for_each_row_and_column() -> None:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from .._streams import stream
-from ..allocation import FixedMatrix, GumbelMatrix, NoSharing, SharedBottom
+from ..allocation import GumbelMatrix, NoSharing, SharedBottom
 from ..experiments import (
     DataOptions,
     Experiment,
@@ -25,7 +25,7 @@ from ..tasks import Split, Task
 from ._census import census
 from ._comparison import CENSUS, HELD_OUT
 from ._images import MNIST, four_mnists
-from ._synthetic import N_INPUTS, SineSamples, synthetic_pairs
+from ._synthetic import N_INPUTS, SineSamples, pairs_share, synthetic_pairs
 from .networks import map_network
 
 if TYPE_CHECKING:
@@ -101,19 +101,6 @@ def pairs_at(point: Point, *, seed: int) -> list[Task]:
             replace(task, train=train, validation=Split(x, y, rows[1]), test=Split(test, y_test))
         )
     return tasks
-
-
-def pairs_share(n_tasks: int, n_components: int) -> FixedMatrix:
-    """Returns the oracle pattern: the tasks of a pair share their components, pairs do not.
-
-    >>> pairs_share(4, 4).matrix()
-    tensor([[1., 1., 0., 0.],
-            [1., 1., 0., 0.],
-            [0., 0., 1., 1.],
-            [0., 0., 1., 1.]])
-    """
-    own = torch.eye(n_tasks // 2).repeat_interleave(2 * n_components // n_tasks, dim=1)
-    return FixedMatrix(own.repeat_interleave(2, dim=0))
 
 
 def fewer_examples(tasks: Sequence[Task], n: int, *, seed: int) -> list[Task]:
@@ -284,7 +271,8 @@ MAP_PAGE = (
     "mean test result over the same seeds, which makes it look a little too good and the gain a "
     "little too small. One interval in ten leaves out 0 by chance alone. Relatedness is the "
     "cosine between the directions of two tasks of a pair; pairs have nothing in common. The "
-    "oracle pattern lets the tasks of a pair share their components, and pairs none.",
+    "oracle pattern lets the tasks of a pair share their components, and pairs none. The commands "
+    f"are {', '.join(f'`allotment run {each.name}`' for each in MAPS)}.",
 )
 
 

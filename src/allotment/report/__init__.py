@@ -39,12 +39,12 @@ from ._likeness import mds_map as mds_map
 from ._likeness import task_tree as task_tree
 from ._maps import allocation_map as allocation_map
 from ._maps import similarity_map as similarity_map
+from ._pages import brief_table as brief_table
 from ._pages import html_page as html_page
 from ._pages import markdown_page as markdown_page
 from ._pages import markdown_results as markdown_results
 from ._pages import readme_results as readme_results
 from ._pages import with_block as with_block
-from ._results import brief_table as brief_table
 from ._results import result_table as result_table
 from ._spec import ExtraTable as ExtraTable
 from ._spec import MakeSection as MakeSection

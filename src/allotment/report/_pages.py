@@ -1,6 +1,7 @@
 """Records as pages: the HTML report, the results document, and the tables of the README."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from textwrap import fill
 
@@ -19,7 +20,7 @@ from ._results import (
     difference_table,
     section_table,
 )
-from ._section import Section, sections
+from ._section import Section, section, sections
 from ._spec import ReportSpec
 from ._summary import section_text
 from ._table import Place, Table, markdown_table
@@ -53,6 +54,18 @@ def section_tables(part: Section) -> list[Table]:
         *by_task_of_mixed(part),
     ]
     return [table for table in tables if table is not None]
+
+
+def brief_table(records: Sequence[RunRecord], spec: ReportSpec) -> Table:
+    """Returns the table with what fits a terminal: each method, its number, gates, structure.
+
+    What stands in brackets behind the paper's value, and what others published, is for the page.
+    """
+    own = section(records, spec).own
+    if own is not None and own.tables:
+        return own.tables[0]
+    rows = tuple(replace(row, paper=row.paper and row.paper.split(" (")[0]) for row in spec.rows)
+    return section_table(section(records, replace(spec, rows=rows, elsewhere={})), Place.TERMINAL)
 
 
 def html_page(
