@@ -7,6 +7,8 @@ from pytest import fixture, mark
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from allotment._engine._dataset import DeviceDataset
+from allotment._engine._sampler import BatchSampler
 from allotment.allocation import Allocation, GumbelMatrix, NoSharing, SharedBottom
 from allotment.modules import MultiTaskNetwork
 from allotment.settings import TrainingSettings
@@ -118,6 +120,21 @@ def test_tasks_on_the_same_examples_see_them_in_orders_of_their_own(seen: Seen) 
 def test_methods_with_one_seed_see_the_same_data(other: Allocation) -> None:
     first, second = trained(Seen()), trained(Seen(), allocation=other)
     assert_close(first.targets, second.targets, rtol=0, atol=0)
+
+
+def test_orders_of_examples_are_made_once_for_runs_with_one_seed() -> None:
+    tasks = [classes(2, 3, n=n) for n in (40, 25, 40)]
+    runs = [a_run(seed, tasks=own) for seed, own in ((0, tasks[0]), (0, tasks[1]), (0, tasks[2]))]
+    splits = [task.train for own in tasks for task in own]
+    sampler = BatchSampler(runs, DeviceDataset(splits, torch.device("cpu")), {})
+    for number in (0, 1, 7):
+        together = sampler.make(number).rows
+        assert together is not None
+        for r, run in enumerate(runs):
+            alone = BatchSampler([run], DeviceDataset(splits, torch.device("cpu")), {})
+            found = alone.make(number).rows
+            assert found is not None and torch.equal(together[:, r], found[:, 0])
+    assert len(sampler._epochs) == 4  # two tasks of two sizes
 
 
 def test_another_seed_means_another_order() -> None:

@@ -27,6 +27,12 @@ LARGE = {
     "clusters": {"batch_size": 2, "trace": False},
 }
 LARGE |= {f"comparison_{name}": LARGE[name] for name in ("omniglot", "clusters")}
+# Of maps, which have many: arrays, generated examples, and another network.
+CONDITIONS = {
+    "map": ("rho=0 n=50", "rho=1 n=200", "rho=0.5 n=unlimited", "rho=1 n=1000 width=4"),
+    "map_census": ("n=100", "n=all"),
+    "map_mnist": ("n=100", "n=all"),
+}
 ONE_IN = 10  # of the tasks of a large experiment
 SIZE = 12  # of Omniglot's drawings; one of the published 105 x 105 takes a second to train on
 
@@ -39,7 +45,9 @@ def toy(name: str, rounds: int = 3, **training: Any) -> Experiment:
     experiment = EXPERIMENTS[name]
     settings = experiment.training.changed(rounds=rounds, **LARGE.get(name, {}) | training)
     changed = replace(experiment, training=settings, n_runs=2, search=None)
-    if name == "comparison_census":
+    if name in CONDITIONS:
+        changed = replace(changed, data=replace(changed.data, conditions=CONDITIONS[name]))
+    if name.endswith("_census"):
         return replace(changed, network=small_census_network)
     if name not in LARGE:
         return changed

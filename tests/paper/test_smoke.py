@@ -14,7 +14,7 @@ from tests.experiments.toy import make_small_data, toy
 # Of these one method is enough every day: the others are seen on `comparison_two_pairs` and
 # `comparison_digits`, and gates on the network of Omniglot in `omniglot_tuned`.
 COMPARISONS = [f"comparison_{name}" for name in ("mnist", "census", "omniglot", "clusters")]
-SLOW = ["omniglot", "omniglot_tuned", *COMPARISONS]
+SLOW = ["omniglot", "omniglot_tuned", *COMPARISONS, "map", "map_census", "map_mnist"]
 EVERY = [
     param(name, method.name, marks=[mark.slow] * (name in SLOW and place > 0))
     for name, experiment in EXPERIMENTS.items()

@@ -36,6 +36,22 @@ def test_a_kept_run_is_the_same_record_but_for_its_length(tmp_path: Path) -> Non
     assert kept.outcome.weights == {}
 
 
+def test_without_curves_only_the_end_of_a_run_is_kept(tmp_path: Path) -> None:
+    checks = tuple((at, an_evaluation(np.full(4, 0.5), "validation")) for at in (50, 100))
+    record = replace(accuracy_run([0.91, 0.92, 0.93, 0.94]), validation=checks)
+    (path,) = keep([record], tmp_path, with_curves=False)
+    (kept,) = read_kept(tmp_path)
+    assert kept.header == record.header
+    assert kept.outcome.test is not None and kept.outcome.test.accuracies is not None
+    assert_array_equal(kept.outcome.test.accuracies, [0.91, 0.92, 0.93, 0.94])
+    assert_array_equal(kept.rounds, record.rounds[-1:])
+    assert len(kept.snapshots.rounds) == 1
+    assert kept.validation == ()
+    short = path.stat().st_size
+    keep([record], tmp_path)
+    assert path.stat().st_size > short + 2_000
+
+
 def test_where_a_kept_run_went_on_is_kept_too(tmp_path: Path) -> None:
     pieces = tuple(replace(ENVIRONMENT, device=name, round=n) for name, n in (("a", 10), ("b", 20)))
     environment = replace(ENVIRONMENT, resumed=pieces)

@@ -87,6 +87,26 @@ def test_evaluation_equals_that_of_the_users_network(n_runs: int, tasks_are_shar
         assert_equal(outcome.test, by_hand(run, outcome, "test"))
 
 
+def test_runs_with_examples_of_their_own_are_evaluated_at_once_where_these_are_as_many(
+    monkeypatch: MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(_evaluation, "EXAMPLES_AT_ONCE", {"cpu": 60})  # two runs of 30 examples
+    sizes = (30, 30, 30, 17, 30, 70)
+    runs = [a_classifier(seed, classes(*WIDTHS, n_held_out=n)) for seed, n in enumerate(sizes)]
+    together: list[int] = []
+    at_once = _evaluation._column_of_each
+
+    def noting(*arguments: Any) -> Any:
+        together.append(len(arguments[3]))
+        return at_once(*arguments)
+
+    monkeypatch.setattr(_evaluation, "_column_of_each", noting)
+    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+        assert_equal(outcome.validation, by_hand(run, outcome, "validation"))
+        assert_equal(outcome.test, by_hand(run, outcome, "test"))
+    assert together == [2] * len(WIDTHS) * 2  # of the first three runs two, on both splits
+
+
 def test_many_examples_are_evaluated_in_parts_of_unequal_size() -> None:
     tasks = classes(*WIDTHS, n_held_out=20_011)  # more than are evaluated together
     runs = [a_classifier(seed, tasks) for seed in range(2)]

@@ -49,7 +49,8 @@ class BatchSampler:
         self._block: Block | None = None  # kept, since new memory costs as much as the draws
         self._share = runs[0].settings.optimization.allocation_held_out
         self._rows: dict[tuple[object, ...], Tensor] = {}  # rows in the dataset, by split and part
-        self._epochs: dict[tuple[str, int, int], Epochs] = {}  # by part, run and task
+        # By part, seed, task and number of examples: runs that differ elsewhere have one order.
+        self._epochs: dict[tuple[str, int, int, int], Epochs] = {}
 
     def make(self, number: int) -> Block:
         """Returns block ``number`` of all runs; it is overwritten by the next one."""
@@ -102,7 +103,7 @@ class BatchSampler:
         """Writes rows that all tasks of a step share."""
         assert self._dataset is not None and block.rows is not None and block.kinds is not None
         n = ROUNDS_PER_BLOCK * self._batch_size
-        epochs = self._epochs.setdefault(("", r, 0), Epochs(self._runs[r].seed, 0, len(rows)))
+        epochs = self._epochs_of("", self._runs[r].seed, 0, len(rows))
         shared = rows[epochs.positions(number * n, n)].view(ROUNDS_PER_BLOCK, -1)
         block.rows[:, r] = shared.repeat_interleave(self._n_tasks, dim=0)
         kinds = [self._dataset.kind(task.train) for task in self._runs[r].tasks]
@@ -130,10 +131,15 @@ class BatchSampler:
 
     def _task_rows(self, part: str, r: int, task: int, first: int, n: int) -> Tensor:
         """Returns the rows of a task's next ``n`` examples, given how many came before."""
-        rows = self._rows_of(part, self._runs[r].tasks[task], self._runs[r].seed)
-        if (part, r, task) not in self._epochs:
-            self._epochs[part, r, task] = Epochs(self._runs[r].seed, task, len(rows), part)
-        return rows[self._epochs[part, r, task].positions(first, n)]
+        seed = self._runs[r].seed
+        rows = self._rows_of(part, self._runs[r].tasks[task], seed)
+        return rows[self._epochs_of(part, seed, task, len(rows)).positions(first, n)]
+
+    def _epochs_of(self, part: str, seed: int, task: int, n_examples: int) -> "Epochs":
+        key = (part, seed, task, n_examples)
+        if key not in self._epochs:
+            self._epochs[key] = Epochs(seed, task, n_examples, part)
+        return self._epochs[key]
 
     def _rows_of(self, part: str, task: Task, seed: int) -> Tensor:
         """Returns the rows of a task's examples, of all or of a part of them."""
@@ -188,13 +194,16 @@ class Epochs:
     def __init__(self, seed: int, task: int, n_examples: int, part: str = "") -> None:
         self._seed, self._use, self._n = seed, f"{part}examples/{task}", n_examples
         self._known: tuple[int, Tensor] | None = None  # the last epoch that was asked for
+        self._answer: tuple[int, int, Tensor] | None = None  # the last one: runs ask alike
 
     def positions(self, first: int, n: int) -> Tensor:
         """Returns which examples come next, ``n`` of them, after ``first`` others."""
-        epoch, offset = divmod(first, self._n)
-        n_epochs = -(-(offset + n) // self._n)
-        shuffled = torch.cat([self._epoch(epoch + i) for i in range(n_epochs)])
-        return shuffled[offset : offset + n]
+        if self._answer is None or self._answer[:2] != (first, n):
+            epoch, offset = divmod(first, self._n)
+            n_epochs = -(-(offset + n) // self._n)
+            shuffled = torch.cat([self._epoch(epoch + i) for i in range(n_epochs)])
+            self._answer = (first, n, shuffled[offset : offset + n])
+        return self._answer[2]
 
     def _epoch(self, epoch: int) -> Tensor:
         if self._known is None or self._known[0] != epoch:

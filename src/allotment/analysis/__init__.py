@@ -44,6 +44,11 @@ from ._families import distinct_by_family as distinct_by_family
 from ._families import family_names as family_names
 from ._families import own_is_nearest as own_is_nearest
 from ._families import permutation_p_values as permutation_p_values
+from ._gain import Advantage as Advantage
+from ._gain import Gain as Gain
+from ._gain import advantage as advantage
+from ._gain import best_on_validation as best_on_validation
+from ._gain import gain as gain
 from ._measure import Summary as Summary
 from ._measure import accuracy_by_family as accuracy_by_family
 from ._measure import accuracy_by_group as accuracy_by_group

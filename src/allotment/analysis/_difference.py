@@ -37,8 +37,7 @@ def paired_difference(
     Two methods with one seed see the same data, so the pairs leave out what the data alone does.
     Seeds that only one of them finished are left out.
     """
-    a, b = _by_seed(records_a), _by_seed(records_b)
-    differences = np.array([a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())])
+    differences = seed_differences(records_a, records_b)
     found = estimate(differences)
     return PairedDifference(
         mean=found.mean,
@@ -47,6 +46,12 @@ def paired_difference(
         wilcoxon_p_value=_wilcoxon_p_value(differences),
         n=found.n,
     )
+
+
+def seed_differences(records_a: Sequence[RunRecord], records_b: Sequence[RunRecord]) -> Floats:
+    """Returns how much the runs ``a`` lie above the runs ``b``, for each seed of both."""
+    a, b = _by_seed(records_a), _by_seed(records_b)
+    return np.array([a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())])
 
 
 def _by_seed(records: Sequence[RunRecord]) -> dict[int, float]:

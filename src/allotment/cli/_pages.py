@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 
-from ..paper import COMPARISONS, EXPERIMENTS
+from ..paper import COMPARISONS, EXPERIMENTS, MAP_PAGE, MAPS, map_summary
 from ..records import (
     RecordError,
     RunRecord,
@@ -78,7 +78,11 @@ def show_embeddings(options: Namespace) -> int:
 
 def keep_runs(options: Namespace) -> int:
     """Adds finished runs to the kept results."""
-    paths = keep(read_records(*options.runs), options.results)
+    records = read_records(*options.runs)
+    maps = {each.name for each in MAPS}  # many runs, of which only the ends are looked at
+    of_maps = [record for record in records if record.header.experiment in maps]
+    others = [record for record in records if record.header.experiment not in maps]
+    paths = [*keep(others, options.results), *keep(of_maps, options.results, with_curves=False)]
     for path in [*paths, *keep_rates(options.runs, options.results)]:
         print(f"Kept: {path}")
     return 0
@@ -92,8 +96,9 @@ def docs(options: Namespace) -> int:
     for path, text in generated_pages(root).items():
         path.write_text(text, encoding="utf-8")
         print(f"Wrote {path}.")
-    records, _ = _kept(root)
-    figures = write_figures(records, report_specs(records), root / "docs" / "figures")
+    records, _, mapped = _kept(root)
+    shown = [*records, *mapped]
+    figures = write_figures(shown, report_specs(shown), root / "docs" / "figures")
     print(f"Drew {len(figures)} figures.")
     return 0
 
@@ -102,6 +107,7 @@ def generated_pages(root: Path) -> dict[Path, str]:
     """Returns what the pages that are made from the kept results should hold."""
     from ..report import (
         markdown_comparison,
+        markdown_page,
         markdown_results,
         readme_results,
         scale_blocks,
@@ -110,31 +116,36 @@ def generated_pages(root: Path) -> dict[Path, str]:
         with_block,
     )
 
-    records, compared = _kept(root)
+    records, compared, mapped = _kept(root)
     specs = [_remarked(each, root / "results") for each in report_specs(records)]
     suites = [_remarked(each.report_spec(compared), root / "results") for each in COMPARISONS]
+    maps = [_remarked(each.report_spec(mapped), root / "results") for each in MAPS]
     timings = root / "results" / "speed"
     speed = f"\n## Speed\n\n{speed_table(timings)}\n"
     readme = (root / "README.md").read_text(encoding="utf-8")
     readme = with_block(readme, "results", readme_results(records, specs))
     readme = with_block(readme, "speed", speed_summary(timings))
+    readme = with_block(readme, "map", map_summary(mapped))
     scale = (root / "docs" / "scale.md").read_text(encoding="utf-8")
     for name, text in scale_blocks(timings).items():
         scale = with_block(scale, name, text)
     return {
         root / "docs" / "results.md": markdown_results(records, specs) + speed,
         root / "docs" / "comparison.md": markdown_comparison(compared, suites),
+        root / "docs" / "when.md": markdown_page(*MAP_PAGE, mapped, maps),
         root / "docs" / "scale.md": scale,
         root / "README.md": readme,
     }
 
 
-def _kept(root: Path) -> tuple[list[RunRecord], list[RunRecord]]:
-    """Returns the kept runs of experiments, and those of comparisons, which have their own page."""
-    names = {each.name for each in COMPARISONS}
-    records = read_kept(root / "results")
-    of_comparisons = [record for record in records if record.header.experiment in names]
-    return [r for r in records if r.header.experiment not in names], of_comparisons
+def _kept(root: Path) -> tuple[list[RunRecord], list[RunRecord], list[RunRecord]]:
+    """Returns the kept runs, and those of comparisons and of maps, which have their own pages."""
+    pages: list[list[RunRecord]] = [[], [], []]
+    places = {each.name: 1 for each in COMPARISONS} | {each.name: 2 for each in MAPS}
+    for record in read_kept(root / "results"):
+        pages[places.get(record.header.experiment, 0)].append(record)
+    experiments, comparisons, maps = pages
+    return experiments, comparisons, maps
 
 
 def _remarked(spec: "ReportSpec", results: Path) -> "ReportSpec":

@@ -20,7 +20,9 @@ from ._methods import Allocate, Method
 from ._search import RateSearch
 
 if TYPE_CHECKING:
-    from ..report import ExtraTable, ReportSpec
+    from ..report import ExtraTable, MakeSection, ReportSpec
+
+Network = Callable[[Allocate, Mapping[str, int]], nn.Module]
 
 
 @dataclass(frozen=True)
@@ -41,12 +43,15 @@ class DataOptions:
         conditions: Variants of the tasks, such as "rho=0"; each method is trained under each.
         splits: The split of the data under each condition, where they differ so.
         by_seed: Whether each seed has tasks of its own.
+        joined: Whether runs of different conditions, and with different learning rates, train as
+            one program where they can; else each condition has programs of its own.
     """
 
     sets: tuple[str, ...] = ()
     conditions: tuple[str, ...] = ("",)
     splits: Mapping[str, str] = field(default_factory=dict)
     by_seed: bool = False
+    joined: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +80,7 @@ class ReportOptions:
             several; then what each reaches is drawn against what it costs.
         extra_tables: Functions from a method's name and its finished runs to a table of one's own,
             or None; asked of each method that learns its allocation.
+        own: A function from all runs to what the section shows, in place of everything else.
     """
 
     title: str = ""
@@ -94,6 +100,7 @@ class ReportOptions:
     left_out: Mapping[str, str] = field(default_factory=dict)
     over: str = ""
     extra_tables: tuple["ExtraTable", ...] = ()
+    own: "MakeSection | None" = None
 
     def __post_init__(self) -> None:
         check_choice("measure", self.measure, ["", *MEASURES])
@@ -120,11 +127,12 @@ class Experiment:
         data: What the tasks are made from.
         report: What the report is told.
         variant_of: The experiment that it was made from, by `varied`.
+        networks: Further networks by condition, where one has a network of its own.
     """
 
     name: str
     tasks: Callable[[TaskChoice], Sequence[Task]] | Sequence[Task]
-    network: Callable[[Allocate, Mapping[str, int]], nn.Module]
+    network: Network
     methods: Sequence[Method]
     training: TrainingSettings = TrainingSettings()
     n_runs: int = 1
@@ -133,6 +141,7 @@ class Experiment:
     data: DataOptions = DataOptions()
     report: ReportOptions = ReportOptions()
     variant_of: str = ""
+    networks: Mapping[str, Network] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         names = [method.name for method in self.methods]
@@ -173,20 +182,23 @@ class Experiment:
     def make_tasks(self, choice: TaskChoice) -> Sequence[Task]:
         return self.tasks(choice) if callable(self.tasks) else self.tasks
 
-    def build_network(self, method: Method, outputs: Mapping[str, int], seed: int) -> TaskNetwork:
+    def build_network(
+        self, method: Method, outputs: Mapping[str, int], seed: int, condition: str = ""
+    ) -> TaskNetwork:
         """Returns the untrained network of a method; its weights are a function of the seed.
 
         ``outputs`` holds how many outputs each task has, by name.
         """
+        build = self.networks.get(condition, self.network)
 
         def allocate(n_components: int, **offered: Any) -> Any:
             return method.allocation(len(outputs), n_components, **offered)
 
         with torch_stream(seed, "weights"):
             if method.structure is None:
-                model = self.network(allocate, outputs)
+                model = build(allocate, outputs)
             else:
-                model = method.structure(self.network, allocate, outputs)
+                model = method.structure(build, allocate, outputs)
             return as_network(model, list(outputs))
 
     def header(
@@ -227,7 +239,7 @@ class Experiment:
         label, unit = MEASURES[measure]
         told = (
             *("place", "shows", "least", "shows_allocation", "shown_task", "groups", "structure"),
-            *("baseline", "pairs", "elsewhere", "left_out", "over", "extra_tables"),
+            *("baseline", "pairs", "elsewhere", "left_out", "over", "extra_tables", "own"),
         )
         return ReportSpec(
             experiment=self.name,

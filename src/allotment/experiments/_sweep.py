@@ -3,8 +3,9 @@
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 
@@ -12,7 +13,7 @@ from .._checks import check_at_least
 from .._schema import RunHeader
 from ..modules import difference
 from ..settings import ROUNDS_PER_BLOCK
-from ..training import Run, check_device, step_operations
+from ..training import Run, check_device, have_like_examples, step_operations
 from ._experiment import Experiment, TaskChoice
 from ._file import ExperimentFile
 from ._methods import Method
@@ -81,11 +82,13 @@ class Sweep:
         return range(self.first_seed, self.first_seed + (self.n_runs or 0))
 
 
+Member: TypeAlias = tuple[str, str, int]  # a run's condition, its method's name, and its seed
+
+
 @dataclass(eq=False)
 class RunGroup:
     """Runs that train together as one program: their settings and architectures agree."""
 
-    condition: str
     methods: list[Method] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
     headers: list[RunHeader] = field(default_factory=list)
@@ -94,7 +97,9 @@ class RunGroup:
     def label(self) -> str:
         """What people are told of it."""
         labels = " + ".join(dict.fromkeys(method.label for method in self.methods))
-        return f"{self.condition}  {labels}".strip()
+        conditions = list(dict.fromkeys(header.condition for header in self.headers))
+        shown = conditions[0] if len(conditions) == 1 else f"{len(conditions)} conditions"
+        return f"{shown}  {labels}".strip()
 
     @property
     def name(self) -> str:
@@ -104,10 +109,9 @@ class RunGroup:
         return f"{self.label}, {which}"
 
     @property
-    def members(self) -> tuple[tuple[str, int], ...]:
-        """The method's name and the seed of each run, from which it can be made anew."""
-        pairs = zip(self.methods, self.runs, strict=True)
-        return tuple((method.name, run.seed) for method, run in pairs)
+    def members(self) -> tuple[Member, ...]:
+        """What each run can be made anew from."""
+        return tuple((own.condition, own.method, own.seed) for own in self.headers)
 
     def takes(self, run: Run, *, mixes_rates: bool = False) -> bool:
         """Tells whether a run can join: only numbers, and fixed allocations, may differ.
@@ -120,39 +124,54 @@ class RunGroup:
             and (mixes_rates or first.settings.optimization == run.settings.optimization)
             and _is_learnt(first) == _is_learnt(run)
             and not difference(first.network, run.network)
+            and have_like_examples(first, run)
         )
+
+    def add(self, method: Method, run: Run, header: RunHeader) -> None:
+        """Lets a run join."""
+        self.methods.append(method)
+        self.runs.append(run)
+        self.headers.append(header)
+
+    def divided(self, size: int | None) -> Iterator["RunGroup"]:
+        """Yields it in parts of at most so many runs; None: as it is."""
+        size = size or len(self.runs)
+        for first in range(0, len(self.runs), size):
+            part = slice(first, first + size)
+            yield RunGroup(self.methods[part], self.runs[part], self.headers[part])
 
 
 def run_groups(sweep: Sweep) -> Iterator[RunGroup]:
     """Yields the runs of a sweep, those that can train as one program together.
 
-    Fixed allocations come first. ``sweep.group_size`` divides groups further.
+    Under a condition, fixed allocations come first. ``sweep.group_size`` divides groups further.
     """
+    conditions = sweep.experiment.data.conditions
+    together = [conditions] if sweep.experiment.data.joined else [(each,) for each in conditions]
+    for part in together:
+        for group in _whole_groups(sweep, part):
+            yield from group.divided(sweep.group_size)
+
+
+def _whole_groups(sweep: Sweep, conditions: Sequence[str]) -> list[RunGroup]:
+    """Returns the runs under some conditions, in as few groups as can be."""
+    experiment = sweep.experiment
     methods = sorted(sweep.methods, key=lambda method: method.is_learnt)
     pairs = [(method, seed) for method in methods for seed in sweep.seeds]
-    for condition in sweep.experiment.data.conditions:
-        whole: list[RunGroup] = []
+    mixes = sweep.is_search or experiment.data.joined
+    whole: list[RunGroup] = []
+    for condition in conditions:
         costs: dict[str, int] = {}  # by method: the runs of one differ in numbers alone
         for method, run in _runs(sweep, condition, pairs):
-            mixes = sweep.is_search
             group = next((each for each in whole if each.takes(run, mixes_rates=mixes)), None)
             if group is None:
-                group = RunGroup(condition)
+                group = RunGroup()
                 whole.append(group)
             if method.name not in costs:
                 costs[method.name] = step_operations(run)
-            group.methods.append(method)
-            group.runs.append(run)
-            group.headers.append(
-                sweep.experiment.header(method, condition, run, sweep.command, costs[method.name])
-            )
-        for group in whole:
-            size = sweep.group_size or len(group.runs)
-            for first in range(0, len(group.runs), size):
-                part = slice(first, first + size)
-                yield RunGroup(
-                    condition, group.methods[part], group.runs[part], group.headers[part]
-                )
+            cost = costs[method.name]
+            group.add(method, run, experiment.header(method, condition, run, sweep.command, cost))
+    return whole
 
 
 def chosen_device(name: str) -> str:
@@ -171,11 +190,14 @@ def device_name(device: str) -> str:
     return f"CPU, {torch.get_num_threads()} threads"
 
 
-def remade_runs(sweep: Sweep, condition: str, members: Sequence[tuple[str, int]]) -> list[Run]:
+def remade_runs(sweep: Sweep, members: Sequence[Member]) -> list[Run]:
     """Returns the runs of one run group, made as `run_groups` makes them, and no others."""
     named = {method.name: method for method in sweep.methods}
-    pairs = [(named[name], seed) for name, seed in members]
-    return [run for _, run in _runs(sweep, condition, pairs)]
+    found = []
+    for condition, own in groupby(members, lambda member: member[0]):
+        pairs = [(named[name], seed) for _, name, seed in own]
+        found += [run for _, run in _runs(sweep, condition, pairs)]
+    return found
 
 
 def _runs(
@@ -193,7 +215,7 @@ def _runs(
     for method, seed in pairs:
         tasks = made[seed if by_seed else sweep.first_seed]
         outputs = {task.name: task.n_outputs for task in tasks}
-        network = experiment.build_network(method, outputs, seed)
+        network = experiment.build_network(method, outputs, seed, condition)
         yield method, Run(network, tasks, seed, method.settings(experiment.training))
 
 

@@ -93,4 +93,4 @@ def _untrained(
     if not outputs:  # of regressions the record does not tell
         tasks = experiment.make_tasks(TaskChoice(header.condition, header.seed, None))
         outputs = {task.name: task.n_outputs for task in tasks}
-    return experiment.build_network(method, outputs, header.seed)
+    return experiment.build_network(method, outputs, header.seed, header.condition)

@@ -5,6 +5,7 @@ from ..experiments import Experiment
 from ._clusters import CLUSTERS
 from ._comparison import COMPARISONS, PREFIX, SUITES
 from ._images import DIGITS, MNIST
+from ._map import MAPS
 from ._omniglot import OMNIGLOT, OMNIGLOT_TUNED
 from ._synthetic import TRANSFER, TWO_PAIRS
 
@@ -13,6 +14,7 @@ EXPERIMENTS = {
     for experiment in (
         *(TRANSFER, TWO_PAIRS, DIGITS, MNIST, OMNIGLOT, OMNIGLOT_TUNED, CLUSTERS),
         *COMPARISONS,
+        *MAPS,
     )
 }
 

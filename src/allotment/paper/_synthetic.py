@@ -5,7 +5,7 @@ from torch import Tensor
 
 from .._checks import check_at_least
 from .._streams import stream
-from ..allocation import GumbelMatrix, NoSharing, SharedBottom
+from ..allocation import FixedMatrix, GumbelMatrix, NoSharing, SharedBottom
 from ..experiments import DataOptions, Experiment, Method, ReportOptions, using
 from ..settings import Optimization, TrainingSettings
 from ..tasks import GeneratedDataset, Task
@@ -27,10 +27,14 @@ class SineSamples(GeneratedDataset):
 
     def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
         x = torch.randn(n, len(self.direction), generator=generator)
+        return x, self.labels(x, generator)
+
+    def labels(self, x: Tensor, generator: torch.Generator) -> Tensor:
+        """Returns targets for inputs ``[n, d]``, with noise."""
         z = x @ self.direction
         angles = torch.addcmul(self._phases, z.unsqueeze(1), self._frequencies)  # [n, m]
-        noise = torch.randn(n, generator=generator)
-        return x, angles.sin_().sum(dim=1).add_(z).add_(noise, alpha=NOISE)
+        noise = torch.randn(len(x), generator=generator)
+        return angles.sin_().sum(dim=1).add_(z).add_(noise, alpha=NOISE)
 
 
 def synthetic_pairs(n_pairs: int, rho: float, *, seed: int) -> list[Task]:
@@ -53,6 +57,19 @@ def synthetic_pairs(n_pairs: int, rho: float, *, seed: int) -> list[Task]:
             samples = SineSamples(SCALE * direction.contiguous())
             tasks.append(Task(f"{pair + 1}{letter}", samples, family=f"pair {pair + 1}"))
     return tasks
+
+
+def pairs_share(n_tasks: int, n_components: int) -> FixedMatrix:
+    """Returns the oracle pattern: the tasks of a pair share their components, pairs do not.
+
+    >>> pairs_share(4, 4).matrix()
+    tensor([[1., 1., 0., 0.],
+            [1., 1., 0., 0.],
+            [0., 0., 1., 1.],
+            [0., 0., 1., 1.]])
+    """
+    own = torch.eye(n_tasks // 2).repeat_interleave(2 * n_components // n_tasks, dim=1)
+    return FixedMatrix(own.repeat_interleave(2, dim=0))
 
 
 # The paper gives batch, rate, clipping and length for the second experiment (Appendix A-3); the

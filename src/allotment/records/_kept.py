@@ -33,14 +33,17 @@ _MAX_NUMBERS = 480  # of one run's losses, so that forty tasks take no more room
 _MAX_GATES = 40_000  # of one run's gates over time; at least 24 entries stay
 
 
-def keep(records: Sequence[RunRecord], folder: Path) -> list[Path]:
+def keep(records: Sequence[RunRecord], folder: Path, *, with_curves: bool = True) -> list[Path]:
     """Adds runs to the kept results in ``folder`` and returns the files that now hold them.
 
     Each method under each condition has its file, ``folder/EXPERIMENT/CONDITION-METHOD.json``. A
     seed that is there already is replaced. Weights and most of the curves are left out: a curve
     has at most 60 entries of 4 digits. Of the allocations only the last remains, except for the
-    first seed of a file that has them over time: its gates stay, in whole percent.
+    first seed of a file that has them over time: its gates stay, in whole percent. Without curves
+    only the ends of runs are kept.
     """
+    if not with_curves:
+        records = [_end_of(record) for record in records]
     new: dict[Path, list[RunRecord]] = defaultdict(list)
     for record in records:
         new[_kept_path(folder, record)].append(record)
@@ -51,6 +54,22 @@ def keep(records: Sequence[RunRecord], folder: Path) -> list[Path]:
             path.parent.mkdir(parents=True, exist_ok=True)
         write_bytes(path, content.encode())
     return sorted(contents)
+
+
+def _end_of(record: RunRecord) -> RunRecord:
+    """Returns a run without what was seen on the way."""
+    last = slice(-1, None)
+    return replace(
+        record,
+        rounds=record.rounds[last],
+        losses=record.losses[last],
+        share_active=record.share_active[last],
+        validation=(),
+        snapshots=Snapshots(
+            rounds=record.snapshots.rounds[last],
+            probabilities=record.snapshots.probabilities[last],
+        ),
+    )
 
 
 def read_kept(folder: Path) -> list[RunRecord]:

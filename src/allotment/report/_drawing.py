@@ -3,8 +3,9 @@
 import io
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
 from typing import Any, Literal
@@ -44,6 +45,15 @@ _SETTINGS: dict[Any, Any] = {
     "xtick.color": TEXT,
     "ytick.color": TEXT,
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedFigure:
+    """A figure that is drawn when it is asked for."""
+
+    name: str  # of its file, without the ending
+    caption: str
+    draw: Callable[[], Figure]
 
 
 def drawing() -> AbstractContextManager[None]:

@@ -20,7 +20,7 @@ from ..analysis import (
 from ..records import RunRecord, file_name
 from ._allocations import family_tables, group_table, relatedness_table, share_table, usage_table
 from ._curves import error_figure, loss_bands, probabilities_over_time
-from ._drawing import png, write_drawing
+from ._drawing import NamedFigure, png, write_drawing
 from ._likeness import mds_map, task_tree
 from ._maps import allocation_map, similarity_map
 from ._section import ResultRow, Section, sections
@@ -29,17 +29,10 @@ from ._table import Table, runs_text
 from ._tradeoff import CAPTION, tradeoff_figure
 
 
-@dataclass(frozen=True, kw_only=True)
-class NamedFigure:
-    """A figure that is drawn when it is asked for."""
-
-    name: str  # of its file, without the ending
-    caption: str
-    draw: Callable[[], Figure]
-
-
 def section_figures(part: Section) -> list[NamedFigure]:
     """Returns the curves of an experiment and the allocation of a typical run of each method."""
+    if part.own is not None:
+        return list(part.own.figures)
     figures = _curve_figures(part)
     if part.spec.over and any(row.finished for row in part.rows):
         file = f"{part.spec.experiment}-tradeoff"

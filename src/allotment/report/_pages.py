@@ -1,6 +1,7 @@
 """Records as pages: the HTML report, the results document, and the tables of the README."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.resources import files
 from textwrap import fill
 
@@ -19,7 +20,7 @@ from ._results import (
     difference_table,
     section_table,
 )
-from ._section import Section, sections
+from ._section import Section, section, sections
 from ._spec import ReportSpec
 from ._summary import section_text
 from ._table import Place, Table, markdown_table
@@ -39,6 +40,8 @@ _ORIGIN = "Written by `make docs` from the kept runs in `results/`; a change by 
 
 def section_tables(part: Section) -> list[Table]:
     """Returns the results, in all, by seed and by group; then embeddings, components, tasks."""
+    if part.own is not None:
+        return list(part.own.tables)
     extra = [make(row.name, row.finished) for make in part.spec.extra_tables for row in part.learnt]
     tables = [
         section_table(part),
@@ -53,6 +56,18 @@ def section_tables(part: Section) -> list[Table]:
         *by_task_of_mixed(part),
     ]
     return [table for table in tables if table is not None]
+
+
+def brief_table(records: Sequence[RunRecord], spec: ReportSpec) -> Table:
+    """Returns the table with what fits a terminal: each method, its number, gates, structure.
+
+    What stands in brackets behind the paper's value, and what others published, is for the page.
+    """
+    own = section(records, spec).own
+    if own is not None and own.tables:
+        return own.tables[0]
+    rows = tuple(replace(row, paper=row.paper and row.paper.split(" (")[0]) for row in spec.rows)
+    return section_table(section(records, replace(spec, rows=rows, elsewhere={})), Place.TERMINAL)
 
 
 def html_page(
@@ -79,7 +94,14 @@ def html_page(
 
 def markdown_results(records: Sequence[RunRecord], specs: Sequence[ReportSpec]) -> str:
     """Returns the results page; its pictures are those of ``write_figures`` under ``figures/``."""
-    head = f"# Results\n\n{fill(f'{_ORIGIN} {_READING}', 100)}\n"
+    return markdown_page("Results", _READING, records, specs)
+
+
+def markdown_page(
+    title: str, text: str, records: Sequence[RunRecord], specs: Sequence[ReportSpec]
+) -> str:
+    """Returns a page made from the kept results, with a section for each experiment."""
+    head = f"# {title}\n\n{fill(f'{_ORIGIN} {text}', 100)}\n"
     return "\n".join([head, *(_section_text(part) for part in sections(records, specs))])
 
 

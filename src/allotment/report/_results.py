@@ -1,7 +1,6 @@
 """The results of an experiment: the paper's value beside ours, seed by seed, and by task."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import chain, combinations
 
 from ..analysis import (
@@ -29,15 +28,6 @@ _ON_THE_PAGE = frozenset({Place.PAGE})
 def result_table(records: Sequence[RunRecord], spec: ReportSpec) -> Table:
     """Returns the table of an experiment: every declared row, run or not, and every other run."""
     return section_table(section(records, spec))
-
-
-def brief_table(records: Sequence[RunRecord], spec: ReportSpec) -> Table:
-    """Returns the table with what fits a terminal: each method, its number, gates, structure.
-
-    What stands in brackets behind the paper's value, and what others published, is for the page.
-    """
-    rows = tuple(replace(row, paper=row.paper and row.paper.split(" (")[0]) for row in spec.rows)
-    return section_table(section(records, replace(spec, rows=rows, elsewhere={})), Place.TERMINAL)
 
 
 def section_table(part: Section, place: Place = Place.PAGE) -> Table:

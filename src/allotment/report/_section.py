@@ -7,7 +7,7 @@ from functools import cached_property
 from .._schema import HIGHER_IS_BETTER, MEASURES, RunHeader
 from ..analysis import Relatedness, Summary, group_runs, relatedness, summarise, typical_run
 from ..records import RunRecord
-from ._spec import ReportRow, ReportSpec
+from ._spec import OwnSection, ReportRow, ReportSpec
 
 MANY = 8  # methods; more share sentences
 _FEW_TASKS = 8  # more get tables and figures of their own
@@ -102,6 +102,11 @@ class Section:
 
     spec: ReportSpec
     rows: tuple[ResultRow, ...]
+
+    @cached_property
+    def own(self) -> OwnSection | None:
+        """What is shown in place of everything else, where the experiment has its own way."""
+        return None if self.spec.own is None else self.spec.own(self.records)
 
     @property
     def records(self) -> list[RunRecord]:

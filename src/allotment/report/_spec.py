@@ -8,10 +8,23 @@ from typing import Any
 from .._checks import check_choice
 from ..analysis import Estimate
 from ..records import RunRecord
+from ._drawing import NamedFigure
 from ._table import Table
 
 # From a method's name and its finished runs to a table that only this experiment has, if any.
 ExtraTable = Callable[[str, Sequence[RunRecord]], Table | None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnSection:
+    """What is shown of an experiment that has its own way of looking at its runs."""
+
+    sentences: tuple[str, ...]
+    tables: tuple[Table, ...] = ()  # the first of them in a terminal too
+    figures: tuple[NamedFigure, ...] = ()
+
+
+MakeSection = Callable[[Sequence[RunRecord]], OwnSection]  # from all runs, of which none may be
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,6 +70,7 @@ class ReportSpec:
     left_out: Mapping[str, str] = field(default_factory=dict)  # why, by a method's label
     over: str = ""  # the setting of which methods have different values, if they do
     extra_tables: tuple[ExtraTable, ...] = ()  # made for each method that learns its allocation
+    own: MakeSection | None = None  # what is shown in place of everything else
 
     def __post_init__(self) -> None:
         check_choice("shows", self.shows, ("measure", "error"))
@@ -77,9 +91,9 @@ class ReportSpec:
         )
 
     def to_record(self) -> dict[str, Any]:
-        """Returns it by the names of its fields; tables of one's own, functions, are left out."""
+        """Returns it by the names of its fields; functions of one's own are left out."""
         values = asdict(self)
-        del values["extra_tables"]
+        del values["extra_tables"], values["own"]
         return values
 
     @property

@@ -20,6 +20,8 @@ def summary_text(records: Sequence[RunRecord], spec: ReportSpec) -> list[str]:
 
 def section_text(part: Section) -> list[str]:
     """Returns the sentences of a section."""
+    if part.own is not None:
+        return list(part.own.sentences)
     if not part.records:
         return ["Not run yet."]
     said = _structures(part)

@@ -27,7 +27,6 @@ from ._dead import DeadTasks as DeadTasks
 from ._dead import are_optional as are_optional
 from ._dead import dead_layers as dead_layers
 from ._evaluation import has_classes as has_classes
-from ._evaluation import measured as measured
 from ._evaluation import n_known as n_known
 from ._fit import fit as fit
 from ._header import run_header as run_header
@@ -35,6 +34,7 @@ from ._inference import evaluate as evaluate
 from ._inference import predict as predict
 from ._loggers import MetricsLogger as MetricsLogger
 from ._loggers import log_to as log_to
+from ._metrics import measured as measured
 from ._result import Baselines as Baselines
 from ._result import EvaluationResult as EvaluationResult
 from ._result import FitResult as FitResult
@@ -45,3 +45,4 @@ from ._train import plan as plan
 from ._train import train as train
 from ._validation import check_device as check_device
 from ._validation import check_runs as check_runs
+from ._validation import have_like_examples as have_like_examples

@@ -1,14 +1,14 @@
 """How well runs do on held-out examples, with the gates of evaluation."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from copy import deepcopy
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vmap
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 from .._engine import FlatParameters, Run, check_labels, rounded, widened
 from .._schema import Evaluation, Floats
@@ -16,7 +16,6 @@ from .._streams import torch_stream
 from ..tasks import (
     UNKNOWN,
     HeldOut,
-    Metric,
     Split,
     Stream,
     Task,
@@ -25,7 +24,9 @@ from ..tasks import (
     as_targets,
     on_device,
     preprocess,
+    target_spec,
 )
+from ._metrics import metrics_of
 
 EXAMPLES_AT_ONCE = {"cpu": 2_048, "cuda": 32_768}  # over all runs
 # Whether batches are filled up, to have few lengths: the libraries of a GPU prepare for each.
@@ -113,12 +114,61 @@ def _columns(
         if is_vmapped and all(run.tasks[t] is runs[0].tasks[t] for run in runs):
             columns.append(_column(parameters, state, t, runs[0].tasks[t], split, len(runs)))
             continue
-        own = [
-            _column(parameters, row, t, run.tasks[t], split, None)
-            for row, run in zip(rows, runs, strict=True)
-        ]
+        own = []
+        for first, tasks in _parts([run.tasks[t] for run in runs], split, parameters, is_vmapped):
+            if len(tasks) == 1:
+                own.append(_column(parameters, rows[first], t, tasks[0], split, None))
+            else:
+                part = {name: value[first : first + len(tasks)] for name, value in state.items()}
+                own.append(_column_of_each(parameters, part, t, tasks, split))
         columns.append(_joined(own, np.concatenate, axis=0))
     return columns
+
+
+def _parts(
+    tasks: Sequence[Task], split: str, parameters: FlatParameters, is_vmapped: bool
+) -> Iterator[tuple[int, list[Task]]]:
+    """Yields runs that follow each other and can be evaluated at once: the first, and their tasks.
+
+    Their examples are arrays of one shape, few enough to be side by side.
+    """
+    first = 0
+    for kind, group in groupby(tasks, lambda task: _kind(task, split) if is_vmapped else None):
+        alike = list(group)
+        size = max(1, EXAMPLES_AT_ONCE[parameters.device.type] // kind[0]) if kind else 1
+        for start in range(0, len(alike), size):
+            yield first + start, alike[start : start + size]
+        first += len(alike)
+
+
+def _kind(task: Task, split: str) -> tuple[Any, ...] | None:
+    """Returns what tasks evaluated at once have in common; None for one that is seen alone."""
+    examples = task.split(split)
+    if examples is None or task.metrics or (task.is_classification and examples.targets.ndim > 1):
+        return None
+    x, spec = examples.inputs, target_spec(examples.targets)
+    return len(examples), x.shape[1:], x.dtype, spec, task.loss_function, task.n_outputs
+
+
+def _column_of_each(
+    parameters: FlatParameters,
+    state: dict[str, Tensor],
+    index: int,
+    tasks: Sequence[Task],
+    split: str,
+) -> Column:
+    """Returns what vmapped runs reach, each on its own task's examples."""
+    found = [_batches_of_arrays(s, parameters, len(s)) for t in tasks if (s := t.split(split))]
+    x, y = (torch.stack(parts) for parts in zip(*map(next, found), strict=True))
+    n = torch.tensor(y.shape[1], device=parameters.device)
+
+    def one(state: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        outputs = widened(functional_call(parameters.network, state, (x, index)))
+        return _scores(tasks[0], split, outputs, y, n)
+
+    scores = vmap(one, randomness="different")(state, x, y) / n
+    losses, accuracies = scores.T.cpu().double().numpy()
+    return Column(losses, accuracies, {})
 
 
 def _column(
@@ -143,16 +193,7 @@ def _column(
             state: dict[str, Tensor], x: Any = x, y: Any = y, n: Tensor = n, end: int = n_examples
         ) -> tuple[Tensor, Tensor]:
             outputs = widened(functional_call(parameters.network, state, (x, index)))[:end]
-            try:
-                loss = task.loss_function(outputs, y) * n
-            except Exception as error:
-                check_labels(task.name, split, outputs, y)
-                error.add_note(f"This is the loss of task {task.name!r}, {split}.")
-                raise
-            if not has_classes(task, outputs):
-                return torch.stack([loss, torch.full_like(loss, torch.nan)]), outputs
-            n_right = (outputs.argmax(dim=1) == y).sum()  # no class has the number of a missing one
-            return torch.stack([loss, n_right.to(loss.dtype)]), outputs
+            return _scores(task, split, outputs, y, n), outputs
 
         if n_runs is None:
             scores, outputs = (part.unsqueeze(0) for part in one(state))
@@ -163,7 +204,21 @@ def _column(
         if task.metrics:
             seen.append((outputs.cpu(), on_device(y, torch.device("cpu"))))
     losses, accuracies = (total / n_total).cpu().double().numpy()
-    return Column(losses, accuracies, _metrics(task, seen))
+    return Column(losses, accuracies, metrics_of(task, seen))
+
+
+def _scores(task: Task, split: str, outputs: Tensor, y: Any, n: Tensor) -> Tensor:
+    """Returns ``n`` times the loss, and how many answers are right, or NaN; shape ``[2]``."""
+    try:
+        loss = task.loss_function(outputs, y) * n
+    except Exception as error:
+        check_labels(task.name, split, outputs, y)
+        error.add_note(f"This is the loss of task {task.name!r}, {split}.")
+        raise
+    if not has_classes(task, outputs):
+        return torch.stack([loss, torch.full_like(loss, torch.nan)])
+    n_right = (outputs.argmax(dim=1) == y).sum()  # no class has the number of a missing one
+    return torch.stack([loss, n_right.to(loss.dtype)])
 
 
 def _said_of(where: str, batches: Iterator[tuple[Any, Any]]) -> Iterator[tuple[Any, Any]]:
@@ -189,49 +244,6 @@ def n_known(y: Any) -> Tensor:
         return (y != UNKNOWN).sum()
     first = _first_tensor(y)
     return torch.tensor(len(first), device=first.device)
-
-
-def _metrics(task: Task, seen: Sequence[tuple[Tensor, Any]]) -> dict[str, Floats]:
-    if not task.metrics:
-        return {}
-    outputs = torch.cat([part for part, _ in seen], dim=1)  # [R, N, ...]
-    targets = tree_map(lambda *parts: torch.cat(parts), *(part for _, part in seen))
-    found = [measured(task, own, targets) for own in outputs]
-    return {name: np.array([own[name] for own in found]) for name in task.metrics}
-
-
-def measured(task: Task, outputs: Tensor, targets: Any) -> dict[str, float]:
-    """Returns a task's own metrics of a whole split, by name; on the CPU."""
-    found = {}
-    for name, metric in task.metrics.items():
-        try:
-            found[name] = _measured(metric, outputs, targets)
-        except Exception as error:
-            error.add_note(f"This is the metric {name!r} of task {task.name!r}.")
-            raise
-    return found
-
-
-def _measured(metric: Metric, outputs: Tensor, targets: Tensor) -> float:
-    if hasattr(metric, "update") and hasattr(metric, "compute"):  # one of torchmetrics
-        own: Any = deepcopy(metric)
-        own.distributed_available_fn = lambda: False  # the split is whole: others add nothing
-        own.reset()
-        own.update(_shaped(outputs, targets), targets)
-        value = own.compute()
-    else:
-        value = metric(outputs, targets)
-    if isinstance(value, Tensor | np.ndarray) and list(value.shape) not in ([], [1]):
-        raise ValueError(f"A metric should be one number. Found shape {list(value.shape)}.")
-    if isinstance(value, Mapping):
-        raise ValueError(f"A metric should be one number. Found several: {', '.join(value)}.")
-    return float(value)
-
-
-def _shaped(outputs: Tensor, targets: Any) -> Tensor:
-    """Returns outputs ``[N, 1]`` as ``[N]`` where targets are; torchmetrics wants one shape."""
-    is_column = isinstance(targets, Tensor) and outputs.shape == (*targets.shape, 1)
-    return outputs.squeeze(-1) if is_column else outputs
 
 
 def _batches(source: HeldOut, parameters: FlatParameters) -> Iterator[tuple[Any, Tensor]]:

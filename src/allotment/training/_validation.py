@@ -61,6 +61,16 @@ def check_runs(runs: Sequence[Run]) -> None:
                 _check_targets(task, _width(run.network, index, tried), tried)
 
 
+def have_like_examples(a: Run, b: Run) -> bool:
+    """Tells whether the examples of two runs go into one program as they go into two.
+
+    They do where all are arrays of one kind, or all are generated; or where none of them lie on
+    the device, so that each run fetches its own.
+    """
+    apart = [bool(why_fetched(run.tasks)) for run in (a, b)]
+    return apart[0] == apart[1] and bool(why_fetched([*a.tasks, *b.tasks])) == apart[0]
+
+
 def _outputs(run: Run) -> list[Tensor | None]:
     """Returns the network's outputs for two examples of each task; None where they are not needed.
 

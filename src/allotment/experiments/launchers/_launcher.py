@@ -118,7 +118,7 @@ class _Shift:
     def submit(self, number: int) -> None:
         group = self._groups[number]
         self.left.add(number)
-        self._pool.submit(number, Order(group.condition, group.members, self._start(group)))
+        self._pool.submit(number, Order(group.members, self._start(group)))
 
     def stop(self) -> None:
         """Asks for a stop, but never before one group began: each sweep gets further by a block."""

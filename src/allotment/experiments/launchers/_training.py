@@ -24,7 +24,7 @@ from ...modules import extract
 from ...records import Environment, describe_environment
 from ...training import Outcome, Progress, Run, TrainingState, train
 from .._file import run_file
-from .._sweep import Sweep, device_name, remade_runs
+from .._sweep import Member, Sweep, device_name, remade_runs
 
 SECONDS_BETWEEN = 60.0  # checkpoints, unless rounds are given
 SECONDS_TOGETHER = 0.1  # of training, whose messages travel together
@@ -116,8 +116,7 @@ def determinism(wanted: bool) -> Iterator[None]:
 class Order:
     """A run group that another process should train: which runs, and where they go on."""
 
-    condition: str
-    members: tuple[tuple[str, int], ...]  # a method's name and a seed each
+    members: tuple[Member, ...]
     state: TrainingState | None
 
 
@@ -208,7 +207,7 @@ def _caught(parcel: Parcel, order: Order, is_asked: Callable[[], bool]) -> Itera
     try:
         sweep = _opened(parcel)
         with sweep.file.errors() if sweep.file else nullcontext(), determinism(sweep.deterministic):
-            runs = remade_runs(sweep, order.condition, order.members)
+            runs = remade_runs(sweep, order.members)
             for message in training(runs, sweep, order.state, is_asked):
                 yield _sendable(message, parcel)
     except Exception as error:

@@ -14,6 +14,7 @@ from ._networks import census_network as census_network
 from ._networks import clusters_network as clusters_network
 from ._networks import digits_network as digits_network
 from ._networks import glorot_ as glorot_
+from ._networks import map_network as map_network
 from ._networks import mnist_network as mnist_network
 from ._networks import omniglot_network as omniglot_network
 from ._networks import pairs_network as pairs_network

@@ -168,6 +168,18 @@ def pairs_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNe
     return glorot_(MultiTaskNetwork(None, [layer], task_names=list(outputs)))
 
 
+def map_network(allocate: Allocate, outputs: Mapping[str, int], *, width: int) -> MultiTaskNetwork:
+    """As many components of two layers as tasks, and a linear head for each task; ours.
+
+    Heads let tasks that share every component differ, as networks in use have them.
+    """
+    n = len(outputs)
+    components = [dense(128, width, width, last=nn.ReLU()) for _ in range(n)]
+    names = [chr(ord("A") + position) for position in range(n)]
+    layer = ModularLayer(components, allocate(n, n_features=128), names=names, kinds=["dense"] * n)
+    return glorot_(MultiTaskNetwork(None, [layer], _linear_heads(width, outputs)))
+
+
 def digits_network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
     """Two layers of four 3x3 convolutions for 8x8 images; ours, after the 4-MNISTs network."""
     first, second = (

@@ -1,0 +1,288 @@
+"""When do learnt gates pay? Tasks by relatedness, examples, capacity and number, declared."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from .._streams import stream
+from ..allocation import GumbelMatrix, NoSharing, SharedBottom
+from ..experiments import (
+    DataOptions,
+    Experiment,
+    Method,
+    ReportOptions,
+    TaskChoice,
+    structures,
+    using,
+)
+from ..settings import Optimization, TrainingSettings
+from ..tasks import Split, Task
+from ._census import census
+from ._comparison import CENSUS, HELD_OUT
+from ._images import MNIST, four_mnists
+from ._synthetic import N_INPUTS, SineSamples, pairs_share, synthetic_pairs
+from .networks import map_network
+
+if TYPE_CHECKING:
+    from ..records import RunRecord
+    from ..report import OwnSection
+
+RHOS = tuple(step / 10 for step in range(11))
+EXAMPLES = (50, 200, 1_000, 5_000, None)  # labelled ones of a task; None: as many as are asked for
+# Width and number of tasks are varied one at a time, over fewer points of the first two axes: a
+# full grid would have nine times as many. With 50 and 200 examples of 128 numbers there is little
+# to be learnt in any network, and unlimited ones take the most memory.
+FEWER_RHOS, FEWER_EXAMPLES = RHOS[::2], (1_000, 5_000)
+WIDTH, OTHER_WIDTHS = 16, (4, 64)
+N_TASKS, OTHER_TASKS = 4, (8, 16)
+VALIDATION = 0.2  # of the labelled examples
+MOST_EXAMPLES = 5_000
+N_VALIDATION, N_TEST = 1_000, 2_000  # where examples are unlimited, and always
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """A point of the map."""
+
+    rho: float
+    n_examples: int | None
+    width: int = WIDTH
+    n_tasks: int = N_TASKS
+
+    def __str__(self) -> str:
+        found = {"rho": f"{self.rho:g}", "n": self.n_examples or "unlimited"}
+        if self.width != WIDTH:
+            found["width"] = self.width
+        if self.n_tasks != N_TASKS:
+            found["tasks"] = self.n_tasks
+        return " ".join(f"{name}={value}" for name, value in found.items())
+
+
+def points() -> list[Point]:
+    """Returns all points of the map, those of the usual network and number of tasks first."""
+    usual = [Point(rho=rho, n_examples=n) for n in EXAMPLES for rho in RHOS]
+    fewer = [Point(rho=rho, n_examples=n) for n in FEWER_EXAMPLES for rho in FEWER_RHOS]
+    wider = [replace(point, width=width) for width in OTHER_WIDTHS for point in fewer]
+    more = [replace(point, n_tasks=n_tasks) for n_tasks in OTHER_TASKS for point in fewer]
+    return [*usual, *wider, *more]
+
+
+POINTS = {str(point): point for point in points()}
+
+
+@lru_cache(maxsize=256)  # so that all points and methods of a seed hold one copy
+def _inputs(seed: int, use: str, n: int) -> Tensor:
+    return torch.randn(n, N_INPUTS, generator=stream(seed, f"map/{use}"))
+
+
+def pairs_at(point: Point, *, seed: int) -> list[Task]:
+    """Returns pairs of tasks with so many labelled examples, a fifth of them for validation.
+
+    Fewer examples are a part of more, relatedness changes targets alone, and test examples are
+    never trained on: what differs between points of one seed is what their names say.
+    """
+    n = point.n_examples or N_VALIDATION
+    n_validation = N_VALIDATION if point.n_examples is None else round(VALIDATION * n)
+    rows = torch.arange(n).split([n - n_validation, n_validation])
+    test = _inputs(seed, "test", N_TEST)
+    tasks = []
+    for place, task in enumerate(synthetic_pairs(point.n_tasks // 2, point.rho, seed=seed)):
+        samples: SineSamples = task.train
+        x = _inputs(seed, f"examples/{place}", MOST_EXAMPLES)
+        y = samples.labels(x, stream(seed, f"map/noise/{place}"))
+        y_test = samples.labels(test, stream(seed, f"map/test noise/{place}"))
+        train = samples if point.n_examples is None else Split(x, y, rows[0])
+        tasks.append(
+            replace(task, train=train, validation=Split(x, y, rows[1]), test=Split(test, y_test))
+        )
+    return tasks
+
+
+def fewer_examples(tasks: Sequence[Task], n: int, *, seed: int) -> list[Task]:
+    """Returns tasks with at most ``n`` labelled examples each, a fifth of them for validation.
+
+    Which ones, the seed says; fewer are a part of more. Tests stay as they are.
+    """
+
+    def some(task: Task, part: str, n_kept: int) -> Split:
+        split = task.split(part)
+        assert split is not None
+        rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
+        order = torch.randperm(len(rows), generator=stream(seed, f"fewer/{part}/{task.name}"))
+        return replace(split, rows=rows[order[:n_kept]])
+
+    held = round(VALIDATION * n)
+    return [
+        replace(
+            task, train=some(task, "train", n - held), validation=some(task, "validation", held)
+        )
+        for task in tasks
+    ]
+
+
+NO_SHARING = Method(name="no_sharing", label="No sharing", allocation=using(NoSharing))
+SINGLE_TASK = Method(
+    name="single_task",
+    label="Single task",
+    allocation=using(NoSharing),
+    structure=structures.single_task,
+)
+SHARED_BOTTOM = Method(
+    name="shared_bottom_mean",
+    label="Shared bottom (mean)",
+    allocation=using(SharedBottom, reduce="mean"),
+)
+ORACLE = Method(name="oracle", label="Oracle pattern", allocation=using(pairs_share))
+GUMBEL = Method(name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ways:
+    """The ways of sharing of a map: two that are decided by hand, gates, and the best by hand."""
+
+    alone: Method = NO_SHARING
+    shared: Method = SHARED_BOTTOM
+    learnt: Method = GUMBEL
+    oracle: Method | None = ORACLE
+    rates: tuple[float, ...]  # of learning; at each point a way has the best on validation
+    times: float = 1.0  # how much faster gates learn
+
+    @property
+    def every(self) -> list[Method]:
+        found = (self.alone, self.shared, self.oracle, self.learnt)
+        return [method for method in found if method is not None]
+
+    def trials(self, method: Method) -> list[Method]:
+        """Returns a way of sharing with each of the rates."""
+        return [
+            replace(
+                method,
+                name=f"{method.name}-{rate:g}",
+                label=f"{method.label}, learning rate {rate:g}",
+                training={"learning_rate": rate, "allocation_learning_rate": self.times * rate},
+            )
+            for rate in self.rates
+        ]
+
+    @property
+    def methods(self) -> list[Method]:
+        return [trial for method in self.every for trial in self.trials(method)]
+
+
+def _pairs_section(records: "Sequence[RunRecord]") -> "OwnSection":
+    from ._map_report import pairs_section  # here, since figures take long to import
+
+    return pairs_section(PAIRS_WAYS, records)
+
+
+def _sizes_section(ways: Ways, records: "Sequence[RunRecord]") -> "OwnSection":
+    from ._map_report import sizes_section
+
+    return sizes_section(ways, records)
+
+
+PAIRS_WAYS = Ways(rates=(0.01, 0.003))
+MAP = Experiment(
+    name="map",
+    summary="when learnt gates pay: relatedness x examples, capacity, number of tasks",
+    tasks=lambda choice: pairs_at(POINTS[choice.condition], seed=choice.seed),
+    network=partial(map_network, width=WIDTH),
+    networks={
+        name: partial(map_network, width=point.width)
+        for name, point in POINTS.items()
+        if point.width != WIDTH
+    },
+    methods=PAIRS_WAYS.methods,
+    # As in the paper's experiments on such pairs. The weights that do best on validation are kept:
+    # with few examples that is soon.
+    training=TrainingSettings(
+        rounds=3_000,
+        batch_size=64,
+        evaluate_every=50,
+        optimization=Optimization(learning_rate=PAIRS_WAYS.rates[0], clip_norm=1.0),
+    ),
+    n_runs=10,
+    data=DataOptions(conditions=tuple(POINTS), by_seed=True, joined=True),
+    report=ReportOptions(
+        title="Pairs of tasks",
+        measure="test_loss",
+        least=0.0,
+        own=_pairs_section,
+    ),
+)
+
+SIZES: Mapping[str, int | None] = {"n=100": 100, "n=500": 500, "n=2000": 2_000, "n=all": None}
+_census = lru_cache(maxsize=1)(census)
+_mnist = lru_cache(maxsize=1)(partial(four_mnists, held_out=HELD_OUT))
+
+
+def _some(whole: Callable[[Path | None], Iterable[Task]], choice: TaskChoice) -> list[Task]:
+    """Returns the tasks of a data set with as many examples as the condition says."""
+    n, tasks = SIZES[choice.condition], list(whole(choice.data_folder))
+    return tasks if n is None else fewer_examples(tasks, n, seed=choice.seed)
+
+
+def _on_real_data(
+    suite: Experiment, whole: Callable[..., Iterable[Task]], ways: Ways, **training: object
+) -> Experiment:
+    """Returns the map of a suite with fewer examples for each task."""
+    return replace(
+        suite,
+        name=f"map_{suite.name}",
+        summary=f"when learnt gates pay: {suite.name} with fewer examples per task",
+        tasks=partial(_some, whole),
+        methods=ways.methods,
+        training=suite.training.changed(**training),
+        n_runs=10,
+        data=replace(suite.data, conditions=tuple(SIZES), by_seed=True, joined=True),
+        report=replace(
+            suite.report,
+            title=f"{suite.title}, with fewer examples",
+            place="",
+            measure=suite.report.measure or "accuracy",
+            own=partial(_sizes_section, ways),
+        ),
+    )
+
+
+# Both suites as in their comparisons; the census has fewer components than tasks in a layer, so
+# that nothing is shared only where each task has a network of its own.
+CENSUS_WAYS = Ways(alone=SINGLE_TASK, oracle=None, rates=(3e-3, 1e-3), times=10.0)
+MNIST_WAYS = Ways(rates=(0.005, 0.0015))
+MAPS = (
+    MAP,
+    _on_real_data(CENSUS, _census, CENSUS_WAYS, evaluate_every=20),
+    _on_real_data(MNIST, _mnist, MNIST_WAYS, rounds=10_000, evaluate_every=200),
+)
+
+MAP_PAGE = (
+    "When learnt gates pay",
+    "Gates of Gumbel-Matrix beside what one would decide by hand: no sharing, and a shared bottom "
+    "whose components are averaged; all have the same components, data and number of steps. A "
+    "task has so many labelled examples, of which a fifth is for validation, which chooses the "
+    "weights of each run and, for each method at each point, one of two learning rates by the "
+    "mean over seeds. Test examples are others, the same for all methods of a seed. The gain is "
+    "that over the better of the two by hand, seed by seed; which one is better is chosen by its "
+    "mean test result over the same seeds, which makes it look a little too good and the gain a "
+    "little too small. One interval in ten leaves out 0 by chance alone. Relatedness is the "
+    "cosine between the directions of two tasks of a pair; pairs have nothing in common. The "
+    "oracle pattern lets the tasks of a pair share their components, and pairs none. The commands "
+    f"are {', '.join(f'`allotment run {each.name}`' for each in MAPS)}.",
+)
+
+
+def map_summary(records: "Sequence[RunRecord]") -> str:
+    """Returns what the README says of the map: a sentence and a picture, or that it is not run."""
+    own = _pairs_section([r for r in records if r.header.experiment == MAP.name])
+    if not own.figures:
+        return f"The map of when learnt gates pay (`allotment run {MAP.name}`) is not run yet."
+    figure = own.figures[0]
+    return (
+        f"{own.sentences[0]} That is for pairs of synthetic tasks; [the map](docs/when.md) has "
+        f"more.\n\n![{figure.caption}](docs/figures/{figure.name}.png)"
+    )

@@ -1,0 +1,285 @@
+"""What the maps show: sentences to act on, tables, and pictures."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+
+from ..analysis import Advantage, Gain, best_on_validation, gain, group_runs
+from ..records import RunRecord
+from ..report import Column, GainPanel, NamedFigure, OwnSection, Table, gain_maps, make_table
+from ._map import EXAMPLES, N_TASKS, OTHER_TASKS, OTHER_WIDTHS, POINTS, SIZES, WIDTH, Point, Ways
+
+NOTHING = "–"
+NOT_RUN = "Not run yet."
+Key = TypeVar("Key")  # a point, or a condition
+
+
+def gains(ways: Ways, records: Sequence[RunRecord]) -> dict[str, Gain]:
+    """Returns what gates gain under each condition that has runs of all ways by hand and of them.
+
+    Of the learning rates of a way, the runs with the best on validation count.
+    """
+    by_method: dict[str, dict[str, list[RunRecord]]] = {}
+    for (_, condition, method), runs in group_runs(records).items():
+        by_method.setdefault(condition, {})[method] = runs
+    found = {}
+    for condition, runs_of in by_method.items():
+        best = {
+            way.name: best_on_validation([runs_of.get(t.name, []) for t in ways.trials(way)])
+            for way in ways.every
+        }
+        present = {name: runs for name, runs in best.items() if runs}
+        oracle = ways.oracle.name if ways.oracle else ""
+        by_hand = (ways.alone.name, ways.shared.name)
+        cell = gain(present, ways.learnt.name, by_hand, oracle)
+        if cell is not None:
+            found[condition] = cell
+    return found
+
+
+def pairs_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
+    """Returns what is shown of the synthetic pairs."""
+    found = gains(ways, records)
+    cells = {POINTS[name]: cell for name, cell in found.items() if name in POINTS}
+    if not cells:
+        return OwnSection(sentences=(NOT_RUN,))
+    usual = {p: cell for p, cell in cells.items() if (p.width, p.n_tasks) == (WIDTH, N_TASKS)}
+    said = (*_advice(usual, ways), *_further(cells), *_of_oracle(usual))
+    return OwnSection(
+        sentences=said, tables=tuple(_tables(cells, ways)), figures=tuple(_figures(cells))
+    )
+
+
+def sizes_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
+    """Returns what is shown of tasks on real data with fewer examples."""
+    found = gains(ways, records)
+    cells = {name: found[name] for name in SIZES if name in found}
+    if not cells:
+        return OwnSection(sentences=(NOT_RUN,))
+    labels = {way.name: way.label for way in ways.every}
+    counts = {name: "all" if n is None else f"{n:,}" for name, n in SIZES.items()}
+    said = [
+        f"With {counts[name]} examples per task learnt gates {_verdict(cell)} the better of "
+        f"the two, {labels[cell.baseline]}: {_text(cell.over_baseline)} percentage points."
+        for name, cell in cells.items()
+    ]
+    columns: list[Column[str]] = [Column("Examples per task", lambda name: counts[name])]
+    return OwnSection(
+        sentences=tuple(said),
+        tables=(make_table([*columns, *_columns(cells, ways, 100.0)], cells),),
+    )
+
+
+def _verdict(cell: Gain) -> str:
+    return {1: "do better than", 0: "are not told from", -1: "do worse than"}[
+        cell.over_baseline.sign
+    ]
+
+
+def _advice(usual: Mapping[Point, Gain], ways: Ways) -> list[str]:
+    """Returns where to learn the sharing, by the number of examples, and how sure that is."""
+    labels = {way.name: way.label.lower() for way in ways.every}
+    where = {n: _where(usual, n) for n in EXAMPLES if any(p.n_examples == n for p in usual)}
+    paying = {n: text for n, text in where.items() if text}
+    others = [n for n in where if n not in paying]
+    said = "; ".join(
+        f"with {_counts([n for n in paying if paying[n] == text])} examples per task {text}"
+        for text in dict.fromkeys(paying.values())
+    )
+    first = f"Learn the sharing {said}." if paying else "Nowhere on this map do learnt gates pay."
+    if paying and others:
+        by_hand = Counter(c.baseline for p, c in usual.items() if p.n_examples in others)
+        best = labels[by_hand.most_common(1)[0][0]]
+        first += f" With {_counts(others)} examples decide by hand: {best} is as good or better."
+    n_each = Counter(cell.over_baseline.sign for cell in usual.values())
+    worst = min(usual, key=lambda point: usual[point].over_baseline.mean)
+    best_point = max(usual, key=lambda point: usual[point].over_baseline.mean)
+    return [
+        first,
+        f"Of {len(usual)} points, learnt gates are better than the better of "
+        f"{labels[ways.alone.name]} and {labels[ways.shared.name]} in {n_each[1]} and worse in "
+        f"{n_each[-1]}; in the other {n_each[0]} the 90 % interval holds 0. The largest gain is "
+        f"{_text(usual[best_point].over_baseline)} % of the loss at {best_point}, the least "
+        f"{_text(usual[worst].over_baseline)} % at {worst}.",
+    ]
+
+
+def _where(cells: Mapping[Point, Gain], n: int | None) -> str:
+    """Returns at which relatedness gates pay with so many examples; nothing where they do not."""
+    row = sorted((p.rho, cell.over_baseline.sign) for p, cell in cells.items() if p.n_examples == n)
+    rhos = [rho for rho, sign in row if sign > 0]
+    if not rhos:
+        return ""
+    if len(rhos) == len(row):
+        return "whatever the relatedness"
+    if len(rhos) == 1:
+        return f"where relatedness is {rhos[0]:g}"
+    if all(sign > 0 for rho, sign in row if rho >= rhos[0]):
+        return f"where relatedness is {rhos[0]:g} or more"
+    if all(sign > 0 for rho, sign in row if rho <= rhos[-1]):
+        return f"where relatedness is {rhos[-1]:g} or less"
+    n = sum(rhos[0] <= rho <= rhos[-1] for rho, _ in row)
+    which = "" if n == len(rhos) else f", at {len(rhos)} of these {n} points"
+    return f"where relatedness is from {rhos[0]:g} to {rhos[-1]:g}{which}"
+
+
+def _further(cells: Mapping[Point, Gain]) -> list[str]:
+    """Returns what capacity and the number of tasks change."""
+    said = []
+    for what, name, values in (
+        ("components of width", "width", sorted((WIDTH, *OTHER_WIDTHS))),
+        ("tasks in number", "n_tasks", sorted((N_TASKS, *OTHER_TASKS))),
+    ):
+        shared = _shared_points(cells, name, values)
+        if not shared:
+            continue
+        means = [
+            f"{value}: {np.mean([own[value].over_baseline.mean for own in shared]):+.1f} %"
+            for value in values
+        ]
+        said.append(f"Mean gain over {len(shared)} points by {what} {', '.join(means)}.")
+    return said
+
+
+def _shared_points(
+    cells: Mapping[Point, Gain], name: str, values: Sequence[int]
+) -> list[dict[int, Gain]]:
+    """Returns the points of the first two axes at which all values of a further one ran."""
+    usual = {"width": WIDTH, "n_tasks": N_TASKS}
+    found: dict[tuple[float, int | None], dict[int, Gain]] = {}
+    for point, cell in cells.items():
+        is_usual = all(getattr(point, n) == v for n, v in usual.items() if n != name)
+        if is_usual:
+            found.setdefault((point.rho, point.n_examples), {})[getattr(point, name)] = cell
+    return [own for own in found.values() if set(own) == set(values)]
+
+
+def _of_oracle(usual: Mapping[Point, Gain]) -> list[str]:
+    """Returns what is missing to the pattern that only the maker of the tasks knows."""
+    missing = [c.behind_oracle for c in usual.values() if c.behind_oracle is not None]
+    if not missing:
+        return []
+    n_each = Counter(each.sign for each in missing)
+    most = max(missing, key=lambda each: each.mean)
+    return [
+        f"The oracle pattern, which knows the pairs, does better than learnt gates in {n_each[1]} "
+        f"of {len(missing)} points and worse in {n_each[-1]}; its loss is at best lower by "
+        f"{_text(most)} % of theirs. It is no bound: where tasks of a pair have little in common, "
+        "sharing inside pairs is no help."
+    ]
+
+
+def _columns(found: Mapping[Key, Gain], ways: Ways, factor: float) -> list[Column[Key]]:
+    """Returns the columns with results, of which ``factor`` is the unit."""
+    labels = {way.name: way.label for way in ways.every}
+
+    def measured(name: str) -> Callable[[Key], str]:
+        def cell(key: Key) -> str:
+            value = found[key].measures.get(name)
+            return NOTHING if value is None else value.scaled(factor).value_text
+
+        return cell
+
+    def behind(key: Key) -> str:
+        missing = found[key].behind_oracle
+        return NOTHING if missing is None else _text(missing)
+
+    return [
+        *(Column(labels[way.name], measured(way.name)) for way in ways.every),
+        Column("Gain over the better", lambda key: _text(found[key].over_baseline)),
+        Column("Missing to the oracle", behind, optional=True),
+        Column("Seeds", lambda key: str(found[key].over_baseline.n)),
+    ]
+
+
+def _tables(cells: Mapping[Point, Gain], ways: Ways) -> list[Table]:
+    """Returns a table for each panel of the map."""
+    place: list[Column[Point]] = [
+        Column("Examples per task", lambda point: _count(point.n_examples)),
+        Column("Relatedness", lambda point: f"{point.rho:g}"),
+    ]
+    columns = [*place, *_columns(cells, ways, 1.0)]
+    return [
+        make_table(columns, own, f"{title}: test loss, and gains in percent of it (90 % interval)")
+        for title, own in _panels(cells).items()
+    ]
+
+
+def _panels(cells: Mapping[Point, Gain]) -> dict[str, list[Point]]:
+    """Returns the points that ran, by the title of their panel, the usual ones first."""
+    found: dict[str, list[Point]] = {}
+    for point in POINTS.values():
+        if point in cells:
+            title = f"{point.n_tasks} tasks, components of width {point.width}"
+            found.setdefault(title, []).append(point)
+    return found
+
+
+def _figures(cells: Mapping[Point, Gain]) -> list[NamedFigure]:
+    """Returns the map of gains, and that of what is missing to the oracle."""
+    gained = {point: cell.over_baseline for point, cell in cells.items()}
+    missing = {p: c.behind_oracle for p, c in cells.items() if c.behind_oracle is not None}
+    how = "Numbers are percent of the loss; a dot: the 90 % interval, seed by seed, leaves out 0."
+    figures = []
+    for name, what, label, found in (
+        (
+            "gain",
+            "What learnt gates gain over the better of no sharing and a shared bottom.",
+            "gain, % of the loss",
+            gained,
+        ),
+        (
+            "oracle",
+            "What learnt gates lack to the oracle pattern; negative where it does worse.",
+            "missing, % of the loss",
+            missing,
+        ),
+    ):
+        if found:
+            panels = [_panel(title, own, found) for title, own in _panels(cells).items()]
+            draw = partial(
+                gain_maps, panels, xlabel="relatedness", ylabel="examples per task", label=label
+            )
+            figures.append(NamedFigure(name=f"map-{name}", caption=f"{what} {how}", draw=draw))
+    return figures
+
+
+def _panel(title: str, points: Sequence[Point], found: Mapping[Point, Advantage]) -> GainPanel:
+    rhos = sorted({point.rho for point in points})
+    sizes = [n for n in EXAMPLES if any(point.n_examples == n for point in points)]
+    at = {(sizes.index(p.n_examples), rhos.index(p.rho)): p for p in points if p in found}
+    values = np.full((len(sizes), len(rhos)), np.nan)
+    marked = np.zeros(values.shape)
+    for spot, point in at.items():
+        values[spot] = found[point].mean
+        marked[spot] = found[point].sign != 0
+    return GainPanel(
+        title=title,
+        columns=[f"{rho:g}" for rho in rhos],
+        rows=[_count(n) for n in sizes],
+        values=values,
+        marked=marked,
+    )
+
+
+def _text(value: Advantage) -> str:
+    """Returns a mean with its interval, if there is one."""
+    if value.n < 2:
+        return f"{value.mean:+.1f} (one seed)"
+    return f"{value.mean:+z.1f} ({value.low:+z.1f} to {value.high:+z.1f})"
+
+
+def _count(n: int | None) -> str:
+    return "unlimited" if n is None else f"{n:,}"
+
+
+def _counts(sizes: Sequence[int | None]) -> str:
+    return _list([_count(n) for n in sizes])
+
+
+def _list(texts: Sequence[str]) -> str:
+    *some, last = texts
+    return f"{', '.join(some)} and {last}" if some else last

@@ -1,0 +1,104 @@
+"""Maps of what a method gains, by two numbers that describe the tasks."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from matplotlib.image import AxesImage
+
+from .._schema import Floats
+from ._drawing import COLOURS, TEXT, drawing, new_figure
+
+# A loss, nothing, a gain; told apart by colour-blind readers.
+_TWO_WAYS = LinearSegmentedColormap.from_list("gain", [COLOURS[1], "#f2f2f2", COLOURS[0]])
+_MISSING = "#c8c8c8"
+_WIDTH, _CELL, _AROUND = 7.4, 0.36, 0.62  # inches: of a figure, of a row, around a panel
+_DARK = 0.75  # of the largest colour, from which on numbers are white
+
+
+@dataclass(frozen=True, kw_only=True)
+class GainPanel:
+    """A map: values of rows and columns, of which some are marked.
+
+    Attributes:
+        title: Of the panel.
+        columns: Names of the columns.
+        rows: Names of the rows, the lowest first.
+        values: Shape ``[rows, columns]``; NaN where there is none.
+        marked: Which of them get a dot, of the same shape.
+    """
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[str]
+    values: Floats
+    marked: Floats
+
+    def __post_init__(self) -> None:
+        shape = (len(self.rows), len(self.columns))
+        if self.values.shape != shape or self.marked.shape != shape:
+            raise ValueError(
+                f"`values` and `marked` should be of shape {list(shape)}, rows by columns. "
+                f"Found {list(self.values.shape)} and {list(self.marked.shape)}."
+            )
+
+
+def gain_maps(panels: Sequence[GainPanel], *, xlabel: str, ylabel: str, label: str) -> Figure:
+    """Returns the first panel over the whole width, and the others below it, two in a row.
+
+    Colours have one scale, which ends at the largest value of all panels, either way.
+
+    Args:
+        panels: What is drawn.
+        xlabel: What columns are.
+        ylabel: What rows are.
+        label: What the numbers are, beside their colours.
+    """
+    values = np.concatenate([np.abs(panel.values).ravel() for panel in panels])
+    limit = float(np.nanmax(values)) if np.isfinite(values).any() else 1.0
+    first, *others = panels
+    lines = [[first], *([*others[i : i + 2]] for i in range(0, len(others), 2))]
+    heights = [_CELL * max(len(each.rows) for each in line) + _AROUND for line in lines]
+    with drawing():
+        figure = new_figure(_WIDTH, sum(heights) + 0.3)
+        grid = figure.add_gridspec(len(lines), 2, height_ratios=heights)
+        for place, line in enumerate(lines):
+            for side, panel in enumerate(line):
+                spot = grid[place, :] if place == 0 else grid[place, side]
+                axes = figure.add_subplot(spot)
+                picture = _draw(axes, panel, limit or 1.0)
+                axes.set_ylabel(ylabel if side == 0 else "")
+                axes.set_xlabel(xlabel if place == len(lines) - 1 or place == 0 else "")
+        bar = figure.colorbar(picture, ax=figure.axes, shrink=0.6, aspect=30, label=label)
+        bar.outline.set_visible(False)
+    return figure
+
+
+def _draw(axes: Axes, panel: GainPanel, limit: float) -> AxesImage:
+    colours = _TWO_WAYS.with_extremes(bad=_MISSING)
+    picture = axes.imshow(
+        np.ma.masked_invalid(panel.values),
+        cmap=colours,
+        vmin=-limit,
+        vmax=limit,
+        aspect="auto",
+        origin="lower",
+    )
+    axes.set_title(panel.title)
+    axes.set_xticks(range(len(panel.columns)), panel.columns)
+    axes.set_yticks(range(len(panel.rows)), panel.rows)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    for (row, column), value in np.ndenumerate(panel.values):
+        if math.isnan(value):
+            continue
+        colour = "white" if abs(value) > _DARK * limit else TEXT
+        text = f"{value:+.0f}" if round(value) else "0"
+        axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
+        if panel.marked[row, column]:
+            axes.plot(column + 0.38, row + 0.32, "o", color=colour, markersize=2.2)
+    return picture
