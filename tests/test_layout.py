@@ -13,7 +13,7 @@ from pytest import MonkeyPatch, mark
 import allotment as al
 from allotment._schema import Evaluation, LogEntry, RunHeader, TrainingState
 from allotment.tasks import TablePreprocessing, TableTasks
-from allotment.training import Baselines
+from allotment.training import Advice, Baselines
 from tools.contributing import RINGS
 from tools.imports import Module, Package
 
@@ -23,7 +23,7 @@ ROOT = REPOSITORY / "src" / "allotment"
 PUBLIC_VALUES: list[type] = [
     *(TableTasks, TablePreprocessing),
     *(al.Task, al.Run, al.FitResult, al.Progress, al.Outcome, al.ExecutionPlan),
-    *(al.Advice, Baselines),
+    *(Advice, Baselines),
     *(al.TrainingSettings, al.Optimization, al.Penalties, al.Augmentation, al.Execution),
     *(Evaluation, LogEntry, RunHeader, TrainingState),
 ]
