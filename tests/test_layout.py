@@ -15,7 +15,7 @@ from allotment._schema import Evaluation, LogEntry, RunHeader, TrainingState
 from allotment.deploy import Card, ExportedFile
 from allotment.modules import Cost, Costs, Pruned
 from allotment.tasks import TablePreprocessing, TableTasks
-from allotment.training import Baselines
+from allotment.training import Advice, Baselines
 from allotment.training._result import Drift
 from tools.contributing import RINGS
 from tools.imports import Module, Package
@@ -26,7 +26,7 @@ ROOT = REPOSITORY / "src" / "allotment"
 PUBLIC_VALUES: list[type] = [
     *(TableTasks, TablePreprocessing, ExportedFile, Card),
     *(al.Task, al.Run, al.FitResult, al.Progress, al.Outcome, al.ExecutionPlan),
-    *(al.Advice, Baselines),
+    *(Advice, Baselines),
     *(al.TrainingSettings, al.Optimization, al.Penalties, al.Augmentation, al.Execution),
     *(Evaluation, LogEntry, RunHeader, TrainingState),
     *(Cost, Costs, Pruned, Drift),

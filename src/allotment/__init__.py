@@ -43,7 +43,6 @@ from .tasks import MultiLabel as MultiLabel
 from .tasks import Split as Split
 from .tasks import Task as Task
 from .tasks import tasks_from_table as tasks_from_table
-from .training import Advice as Advice
 from .training import EvaluationResult as EvaluationResult
 from .training import ExecutionPlan as ExecutionPlan
 from .training import FitResult as FitResult
