@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -48,6 +48,7 @@ class Contestant:
     peak_gibibytes: float | None = None
     milliseconds: list[float] = field(default_factory=list)  # of one step of one run
     is_joint: bool = False  # whether an optimizer step takes a batch of every task
+    clock: Callable[[], float] = time.perf_counter  # of segments
 
     def warm_up(self, seconds: float, n_segments: int, device: torch.device) -> None:
         """Takes the first turns, and sets the length of a segment to about ``seconds``."""
@@ -66,11 +67,11 @@ class Contestant:
 
     def run_segment(self, device: torch.device) -> None:
         """Takes a segment's turns and remembers how long a step of one run took."""
-        started = time.perf_counter()
+        started = self.clock()
         for _ in range(self.turns_per_segment):
             next(self.turns)
         _wait(device)
-        seconds = time.perf_counter() - started
+        seconds = self.clock() - started
         n_steps = self.turns_per_segment * self.steps_per_turn * self.n_runs
         self.milliseconds.append(1000 * seconds / n_steps)
 
