@@ -234,7 +234,7 @@ def _dead(row: ResultRow) -> str:
     shown = ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
     return (
         f"{row.name}: in {len(runs)} of {runs_text(len(row.finished))} a task uses no component "
-        f"of some modular layer, which gives zeros for it ({shown}). `keeps_one=True` of gates that "
-        "have it, `disconnect_weight=1.0` or a larger `budget` keep one open. That such tasks have "
-        "equal embeddings does not make them alike."
+        f"of some modular layer, which gives zeros for it ({shown}). `keeps_one=True` of gates "
+        "that have it, `disconnect_weight=1.0` or a larger `budget` keep one open. That such tasks "
+        "have equal embeddings does not make them alike."
     )
