@@ -114,7 +114,7 @@ def test_a_refusal_lists_each_name_once(name: str) -> None:
 def test_an_allocation_s_option_changes_the_methods_that_have_it() -> None:
     changed = overridden(TWO_PAIRS, ["allocation.p_init=0.9", "allocation.reduce=sum"])
     assert changed.method("shared_bottom").allocation == using(SharedBottom, reduce="sum")
-    assert changed.method("gumbel").allocation == using(GumbelMatrix, p_init=0.9)
+    assert changed.method("gumbel").allocation == using(GumbelMatrix, p_init=0.9, keeps_one=False)
     only_learnt = overridden(TWO_PAIRS, ["allocation.p_init=0.9"])
     for name in ("no_sharing", "shared_bottom"):
         assert only_learnt.method(name) == TWO_PAIRS.method(name)
