@@ -147,7 +147,7 @@ def test_what_is_written_beside_kept_results_stands_on_their_page(allotment: Com
 
 def a_repository() -> None:
     Path("docs").mkdir()
-    blocks = "<!-- results -->\n<!-- /results -->\n<!-- speed -->\n<!-- /speed -->"
+    blocks = "\n".join(f"<!-- {name} -->\n<!-- /{name} -->" for name in ("results", "speed", "map"))
     Path("README.md").write_text(f"before\n{blocks}\nafter\n")
     names = ("growth", "large", "devices")
     Path("docs/scale.md").write_text("".join(f"<!-- {n} -->\n<!-- /{n} -->\n" for n in names))
