@@ -149,7 +149,7 @@ def a_repository() -> None:
     Path("docs").mkdir()
     blocks = "\n".join(f"<!-- {name} -->\n<!-- /{name} -->" for name in ("results", "speed", "map"))
     Path("README.md").write_text(f"before\n{blocks}\nafter\n")
-    names = ("growth", "large", "devices")
+    names = ("growth", "launchers", "large", "devices")
     Path("docs/scale.md").write_text("".join(f"<!-- {n} -->\n<!-- /{n} -->\n" for n in names))
 
 
