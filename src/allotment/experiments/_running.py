@@ -127,7 +127,9 @@ def _left(groups: list[RunGroup], sweep: Sweep, say: Callable[[str], None]) -> l
     left = [group for group in groups if not (sweep.resume and _is_finished(group, sweep))]
     for group in groups:
         if group not in left:
-            _checkpoints(group, sweep).remove()  # killed before it could do so itself
+            checkpoints = _checkpoints(group, sweep)
+            checkpoints.remove()  # killed before it could do so itself
+            checkpoints.lock.check_free()  # which removes one that was left behind
     if not left:
         say(f"Nothing is left to do: every run of the sweep in {sweep.out} has its summary.")
     return left
@@ -141,7 +143,8 @@ def _checkpoints(group: RunGroup, sweep: Sweep) -> Checkpoints:
 
 
 def _check_resumable(group: RunGroup, sweep: Sweep, say: Callable[[str], None]) -> None:
-    """Raises where runs that are there cannot go on as the sweep asks."""
+    """Raises where runs that are there cannot go on as the sweep asks, or still do."""
+    _checkpoints(group, sweep).lock.check_free()
     folders, is_finished = _folders(group, sweep), _is_finished(group, sweep)
     for folder, header, run in zip(folders, group.headers, group.runs, strict=True):
         has_ended = (folder / "summary.json").exists()
@@ -159,6 +162,13 @@ def _check_resumable(group: RunGroup, sweep: Sweep, say: Callable[[str], None]) 
 def _record(group: RunGroup, sweep: Sweep, listeners: _Listeners) -> None:
     """Trains a run group and records its runs, from the newest checkpoint where it resumes."""
     checkpoints = _checkpoints(group, sweep)
+    with checkpoints.lock:
+        _record_alone(group, sweep, listeners, checkpoints)
+
+
+def _record_alone(
+    group: RunGroup, sweep: Sweep, listeners: _Listeners, checkpoints: Checkpoints
+) -> None:
     n_rounds = group.runs[0].settings.rounds
     state = checkpoints.newest(listeners.say, n_rounds) if sweep.resume else None
     if state is None:

@@ -20,6 +20,7 @@ from ._files import (
     write_json,
     writing,
 )
+from ._lock import Lock
 
 PART_BYTES = 16 * 2**20  # of one file, so that each is easily moved
 _MANIFEST = "checkpoint.json"
@@ -55,9 +56,13 @@ class Checkpoints:
     Args:
         folder: Where they are, each in a folder of its own.
         runs: The names of the runs; a checkpoint of others is never taken for theirs.
+
+    Attributes:
+        lock: Should be held by whoever writes checkpoints, or the folders of the runs.
     """
 
     def __init__(self, folder: Path, runs: Sequence[str]) -> None:
+        self.lock = Lock(folder.with_name(f"{folder.name}.lock"))
         self._folder = folder
         self._runs = list(runs)
 
