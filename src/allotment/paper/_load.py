@@ -27,6 +27,7 @@ def load(
         network: An untrained network of the same architecture, which is filled in place.
     """
     record = read_run(Path(folder))
+    _check_finished(record, Path(folder))
     name = record.header.experiment
     if network is not None:
         found = as_network(network, list(record.header.task_names))
@@ -47,6 +48,15 @@ def load(
             f"Found another in `{folder}`: {last}"
         ) from error
     return found.eval()
+
+
+def _check_finished(record: RunRecord, folder: Path) -> None:
+    if not record.finished:
+        raise ValueError(
+            "A run whose network is loaded should have finished. Found one in "
+            f"`{folder}` that failed, since its loss was not finite in task batch "
+            f"{record.outcome.failed_step}."
+        )
 
 
 def _declaration(experiment: Experiment | Path | str) -> Experiment:

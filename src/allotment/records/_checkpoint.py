@@ -1,7 +1,6 @@
 """What a sweep needs to go on: its options, and checkpoints that are whole or not there."""
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +11,6 @@ from safetensors.torch import load, save
 from .._schema import TrainingState
 from ._files import (
     RecordError,
-    plain,
     read_json,
     reading,
     sync_folder,
@@ -20,6 +18,7 @@ from ._files import (
     write_json,
     writing,
 )
+from ._hashes import json_hash
 from ._lock import Lock
 
 PART_BYTES = 16 * 2**20  # of one file, so that each is easily moved
@@ -156,12 +155,12 @@ class Checkpoints:
             "runs": self._runs,
             "parts": parts,
         }
-        return content | {"sha256": _hash_of(content)}
+        return content | {"sha256": json_hash(content)}
 
     def _read(self, folder: Path) -> TrainingState:
         manifest = read_json(folder / _MANIFEST)
         with reading(folder):
-            if manifest.pop("sha256") != _hash_of(manifest):
+            if manifest.pop("sha256") != json_hash(manifest):
                 raise ValueError(f"{_MANIFEST} has another hash than it says")
             if manifest["runs"] != self._runs:
                 raise ValueError("it is of other runs")
@@ -181,7 +180,3 @@ class Checkpoints:
 
 def _round(folder: Path) -> int:
     return int(folder.name.removeprefix("round-"))
-
-
-def _hash_of(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(plain(content), sort_keys=True).encode()).hexdigest()

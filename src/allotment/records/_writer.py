@@ -1,7 +1,6 @@
 """A run's folder while the run goes on, and taken up again after the run was stopped."""
 
 import io
-import json
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,8 +23,11 @@ from ._files import (
     write_json,
     writing,
 )
+from ._hashes import checked_line, sealed
 from ._reader import read_entries, read_environment, read_snapshots
 from ._record import entry_line, first_difference, header_from, summary_of
+
+_HASHED = ("metrics.jsonl", "allocations.npz", "weights.safetensors")  # in the summary
 
 
 def run_folder(out: Path, header: RunHeader) -> Path:
@@ -93,7 +95,7 @@ class RunWriter:
         """Appends an entry to the metrics; does nothing to a run that is closed."""
         if not self._open:
             return
-        line = json.dumps(entry_line(entry), ensure_ascii=False)
+        line = checked_line(entry_line(entry))
         path = self.folder / "metrics.jsonl"
         with writing(path), path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -115,7 +117,9 @@ class RunWriter:
             return
         self._write_allocations(outcome.matrix)
         write_bytes(self.folder / "weights.safetensors", _packed(outcome.weights))
-        write_json(self.folder / "summary.json", summary_of(outcome))
+        hashed = [self.folder / name for name in _HASHED]
+        content = sealed(summary_of(outcome), "summary.json", hashed)
+        write_json(self.folder / "summary.json", content)
         self._open = False
 
     def interrupt(self, reason: str = "interrupted") -> None:
@@ -208,17 +212,16 @@ def _reopened(
 
 def _entries_until(folder: Path, state: TrainingState) -> Earlier:
     """Returns the log entries from before a state was taken."""
-    with reading(folder / "metrics.jsonl"):
-        entries = read_entries(folder / "metrics.jsonl", may_be_cut=True)
-    rounds = [entry["round"] for entry in entries]
-    snapshots = read_snapshots(folder / "allocations.npz")
     n = state.n_entries
-    if len(rounds) < n or snapshots.rounds[:n].tolist() != rounds[:n]:
+    with reading(folder / "metrics.jsonl"):
+        rounds = [entry["round"] for entry in read_entries(folder / "metrics.jsonl", n)]
+    snapshots = read_snapshots(folder / "allocations.npz")
+    if len(rounds) < n or snapshots.rounds[:n].tolist() != rounds:
         raise RecordError(
             f"A run that goes on after round {state.round} should have {n} entries in "
             f"`metrics.jsonl` and `allocations.npz`. Found others in `{folder}`."
         )
-    return Earlier(rounds=rounds[:n], probabilities=list(snapshots.probabilities[:n]))
+    return Earlier(rounds=rounds, probabilities=list(snapshots.probabilities[:n]))
 
 
 def _cut(path: Path, n_lines: int) -> None:
