@@ -10,6 +10,9 @@ from typing import Any, get_args, get_origin, get_type_hints
 _WORDS = {int: "a whole number", float: "a number", bool: "True or False", str: "a text"}
 
 
+_MOST = 3.4e38  # what single precision can hold
+
+
 def first_line(error: BaseException) -> str:
     """Returns what an error says in its first line, or what it is where it says nothing."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
@@ -71,7 +74,13 @@ def check_field_types(settings: Any, *, leaving_out: Sequence[str] = ()) -> None
             continue
         kind = kinds[field.name]
         union = get_args(kind) if get_origin(kind) is UnionType else (kind,)
-        _check_kind(field.name, getattr(settings, field.name), union)
+        value = getattr(settings, field.name)
+        _check_kind(field.name, value, union)
+        if isinstance(value, Real) and not abs(value) <= _MOST:
+            raise ValueError(
+                f"`{field.name}` should be a finite number, as single precision has them. "
+                f"Found `{field.name} = {value}`."
+            )
 
 
 def _check_kind(name: str, value: object, kinds: tuple[Any, ...]) -> None:

@@ -187,6 +187,7 @@ def test_many_gates_have_fewer_entries_and_the_last_stays(tmp_path: Path) -> Non
         families=(),
         layer_sizes=(48,),
         component_names=tuple(map(str, range(48))),
+        component_kinds=("dense",) * 48,
     )
     outcome = an_outcome(matrix=np.ones((40, 48)), probabilities=np.ones((40, 48)))
     snapshots = Snapshots(rounds=rounds, probabilities=gates)

@@ -40,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         print(f"allotment: {said}", file=sys.stderr)
         return 1
-    except torch.OutOfMemoryError as error:
+    except (RuntimeError, MemoryError) as error:
+        if not _is_of_memory(error):
+            raise
         print(
             "allotment: a run group should fit on the device; `--group-size N` has at most N runs "
             f"train together. Found: {first_line(error)}",
@@ -51,3 +53,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nallotment: stopped; runs under way are marked interrupted.", file=sys.stderr)
         return 130
     return status
+
+
+def _is_of_memory(error: BaseException) -> bool:
+    """Returns whether memory ran out: a GPU's, that of this machine, or more than there can be."""
+    if isinstance(error, torch.OutOfMemoryError | MemoryError):
+        return True
+    return any(word in str(error) for word in ("can't allocate memory", "overflowed with sizes"))

@@ -30,7 +30,7 @@ from ..experiments import (
     run_sweep,
 )
 from ..paper import COMPARISONS, EXPERIMENTS, SUITES, comparison_of, experiment_named
-from ..records import find_copy, read_options, read_run
+from ..records import RecordError, RunRecord, find_copy, read_options, read_run
 from ..training import asked_by_signals, plan
 from ._display import Display, said_of, say
 from ._terminal_table import print_table
@@ -75,9 +75,14 @@ def run(options: Namespace) -> int:
                 folders = run_sweep(sweep, display, say=display.say, stop=stop)
         except Stopped as stopped:
             return _say_stopped(console, sweep, str(stopped))
-    print_results(console, sweep.experiment, folders)
+    records = print_results(console, sweep.experiment, folders)
     say(console, f"Records: {sweep.out}")
     say(console, f"A page of them: allotment report {sweep.out} -o report.html")
+    if not any(record.finished for record in records):
+        raise RecordError(
+            f"A sweep should have a run that finishes. Found {len(records)} in `{sweep.out}`, all "
+            "of which met a loss that was not finite."
+        )
     return 0
 
 
@@ -168,7 +173,7 @@ def _settled(options: Namespace, experiment: str, file: ExperimentFile | None) -
     folder: Path | None = options.resume
     if folder is None:
         return given | {"command": options.command}
-    kept = read_options(folder)
+    kept = read_options(folder, {name: given[name] for name in FIXED if name in given})
     kept["group_size"] = kept.pop("together", kept.get("group_size"))  # its name in version 0.1
     for name in FIXED:
         if given.get(name, kept.get(name)) != kept.get(name):
@@ -225,8 +230,8 @@ def _device(name: str) -> str:
     return name
 
 
-def print_results(console: Console, experiment: Experiment, folders: list[Path]) -> None:
-    """Prints what runs show, as a table, and as sentences unless methods are many."""
+def print_results(console: Console, experiment: Experiment, folders: list[Path]) -> list[RunRecord]:
+    """Prints what runs show, as a table, and as sentences unless methods are many; returns them."""
     from ..report import brief_table, summary_text  # here, since figures take long to import
 
     records = [read_run(folder) for folder in folders]
@@ -237,3 +242,4 @@ def print_results(console: Console, experiment: Experiment, folders: list[Path])
         console.print(text, highlight=False, markup=False)
     console.print()
     print_table(console, brief_table(records, spec))
+    return records

@@ -18,9 +18,11 @@ from ..records import (
     RunWriter,
     check_new,
     check_same,
+    close_options,
     describe_environment,
     open_runs,
     read_environment,
+    remove_options,
     reopen_runs,
     rounds_of,
     run_folder,
@@ -74,14 +76,24 @@ def run_sweep(
     else:
         check_new(folders)
     _describe(sweep, groups[0])
-    left = _left(groups, sweep, say)
+    try:
+        _record_all(_left(groups, sweep, say), sweep, listeners)
+    except Exception:
+        if sweep.options and not any(folder.exists() for folder in folders):
+            remove_options(sweep.out, sweep.options)  # nothing is left that could be resumed
+        raise
+    if sweep.options:
+        close_options(sweep.out, sweep.options)
+    return folders
+
+
+def _record_all(left: list[RunGroup], sweep: Sweep, listeners: _Listeners) -> None:
     with determinism(sweep.deterministic):
         for group in left:
             # Never before the first, so that even the shortest sweep gets further by a block.
             if group is not left[0] and listeners.stop.reason:
                 raise Stopped(listeners.stop.reason)
             _record(group, sweep, listeners)
-    return folders
 
 
 def _describe(sweep: Sweep, first: RunGroup) -> None:

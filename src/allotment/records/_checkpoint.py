@@ -1,4 +1,4 @@
-"""What a sweep needs to go on: its options, and checkpoints that are whole or not there."""
+"""Checkpoints of a run group, which are whole or not there."""
 
 import hashlib
 import shutil
@@ -23,25 +23,6 @@ from ._lock import Lock
 
 PART_BYTES = 16 * 2**20  # of one file, so that each is easily moved
 _MANIFEST = "checkpoint.json"
-_OPTIONS = "launch.json"
-
-
-def write_options(out: Path, options: dict[str, Any]) -> None:
-    """Writes the options of the sweep started last with its runs in ``out``."""
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-    write_json(out / _OPTIONS, options)
-
-
-def read_options(out: Path) -> dict[str, Any]:
-    """Returns the options of the sweep started last with its runs in ``out``."""
-    path = out / _OPTIONS
-    if not path.exists():
-        raise RecordError(
-            f"A folder to go on in should hold the `{_OPTIONS}` of a sweep. Found no `{path}`; "
-            "a new sweep takes --out."
-        )
-    return read_json(path)
 
 
 class Checkpoints:

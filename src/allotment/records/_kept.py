@@ -24,6 +24,7 @@ from ._record import (
     outcome_from,
     summary_of,
 )
+from ._shapes import check_entries, check_outcome, check_snapshots
 
 _NO_RUNS = ("speed", KEPT_RATES)  # folders of other records
 _DIGITS = 6  # of a final number
@@ -231,7 +232,7 @@ def _record_from(run: dict[str, Any], content: dict[str, Any]) -> RunRecord:
     last = {"rounds": [outcome.rounds], "probabilities": [run["probabilities"]]}
     gates = run.get("gates", last)
     checks = run.get("checks", run.get("looks", []))  # their name in version 0.1
-    return RunRecord(
+    record = RunRecord(
         header=header,
         environment=environment_from(launch["environment"]),
         rounds=np.array(curve["rounds"], dtype=np.int64),
@@ -244,6 +245,10 @@ def _record_from(run: dict[str, Any], content: dict[str, Any]) -> RunRecord:
         ),
         outcome=outcome,
     )
+    check_entries(curve["rounds"])
+    check_outcome(record)
+    check_snapshots(record)
+    return record
 
 
 def _shares(rows: list[str]) -> Floats:

@@ -21,10 +21,17 @@ class Lock:
     It is `flock` on a file that names its holder and is removed on release. A file that a killed
     process has left behind is taken over. On network file systems it holds between machines as far
     as their own locks do.
+
+    Args:
+        path: Of the file.
+        waits: Whether to wait for the holder, for what takes a moment; else the second is refused.
+        keeps_folder: Whether the folder stays on release, even where it is empty.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, *, waits: bool = False, keeps_folder: bool = False) -> None:
         self.path = path
+        self._waits = waits
+        self._keeps_folder = keeps_folder
         self._handle: int | None = None
 
     def claim(self) -> None:
@@ -46,7 +53,8 @@ class Lock:
             return
         with suppress(OSError):  # what is left behind is free all the same
             self.path.unlink(missing_ok=True)  # while it is held, so that nobody else's is removed
-            self.path.parent.rmdir()  # where nothing else is in it
+            if not self._keeps_folder:
+                self.path.parent.rmdir()  # where nothing else is in it
         os.close(self._handle)
         self._handle = None
 
@@ -72,7 +80,7 @@ class Lock:
     def _is_taken(self, handle: int) -> bool:
         """Locks an open file; False where its holder has just removed it, and a new one is due."""
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(handle, fcntl.LOCK_EX | (0 if self._waits else fcntl.LOCK_NB))
         except OSError as error:
             if error.errno not in _NO_LOCKS:
                 found = self._holder(handle)

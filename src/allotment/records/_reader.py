@@ -10,6 +10,7 @@ from ._environment import Environment
 from ._files import RecordError, floats, read_json, reading
 from ._hashes import check_seal, read_line
 from ._record import RunRecord, Snapshots, checks_from, environment_from, header_from, outcome_from
+from ._shapes import check_entries, check_evaluation, check_outcome, check_snapshots
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -28,17 +29,26 @@ def read_run(folder: Path) -> RunRecord:
         outcome = outcome_from(content)
     with reading(metrics):
         entries = read_entries(metrics)
+        rounds = [entry["round"] for entry in entries]
         losses = floats([entry["losses"] for entry in entries])
-        return RunRecord(
+        record = RunRecord(
             header=header,
             environment=environment,
-            rounds=np.array([entry["round"] for entry in entries], dtype=np.int64),
-            losses=losses.reshape(-1, len(header.task_names)),
+            rounds=np.array(rounds, dtype=np.int64),
+            losses=losses.reshape(len(rounds), len(header.task_names)),
             share_active=floats([entry["share_active"] for entry in entries]),
             validation=checks_from(entries),
             snapshots=read_snapshots(folder / "allocations.npz"),
             outcome=outcome,
         )
+        check_entries(rounds)
+        for _, seen in record.validation:
+            check_evaluation(seen, len(header.task_names))
+    with reading(summary):
+        check_outcome(record)
+    with reading(folder / "allocations.npz"):
+        check_snapshots(record)
+    return record
 
 
 def read_runs(*roots: Path | str) -> list[RunRecord]:

@@ -2,7 +2,9 @@
 
 import io
 import os
+import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -83,6 +85,7 @@ class RunWriter:
         self._rounds = list(earlier.rounds) if earlier else []
         self._probabilities = list(earlier.probabilities) if earlier else []
         self._open = earlier is None or not earlier.is_closed
+        self._is_new = earlier is None
         self.n_done = earlier.n_done if earlier else 0  # rounds, also inside a logging interval
         if earlier is None:
             check_new([folder])
@@ -123,13 +126,27 @@ class RunWriter:
         self._open = False
 
     def interrupt(self, reason: str = "interrupted") -> None:
-        """Writes what there is and why the run stopped; does nothing to a run that is closed."""
+        """Writes what there is and why the run stopped; does nothing to a run that is closed.
+
+        Of a new run that has not come so far as its first round nothing is left, so that its folder
+        is not in the way of the next attempt.
+        """
         if not self._open:
+            return
+        if self._is_new and not self.n_done and not self._rounds:
+            self._remove()
             return
         self._write_allocations(None)
         rounds = max([self.n_done, *self._rounds[-1:]])
         write_json(self.folder / "interrupted.json", {"reason": reason, "rounds": rounds})
         self._open = False
+
+    def _remove(self) -> None:
+        self._open = False
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for parent in self.folder.parents[:2]:  # of the method, and of the condition
+            with suppress(OSError):
+                parent.rmdir()  # where nothing else is in it
 
     def _write_allocations(self, matrix: Floats | None) -> None:
         shape = (len(self.header.task_names), len(self.header.component_names))
