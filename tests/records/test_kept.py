@@ -1,4 +1,5 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -213,3 +214,13 @@ def test_validation_checks_are_kept(tmp_path: Path) -> None:
     before = path.read_bytes()
     keep(read_kept(tmp_path), tmp_path)
     assert path.read_bytes() == before
+
+
+def test_those_who_keep_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    def one(seed: int) -> None:
+        keep([a_record(a_header(seed=seed))], tmp_path / "results")
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(one, range(16)))
+    assert [run.header.seed for run in read_kept(tmp_path / "results")] == list(range(16))
+    assert not list((tmp_path / "results").glob(".*"))

@@ -7,6 +7,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from ._output import printable
+
 if TYPE_CHECKING:  # both are slow to import, and `data` needs neither
     from ..experiments import RunGroup
     from ..training import Progress as TrainingProgress
@@ -66,7 +68,7 @@ class Display:
         self._group, self._lines = group, 1
         self._started = self._told = time.perf_counter()
         self._first = done  # rounds that were done before anything was timed
-        self._bars.console.print(said_of(group), highlight=False)
+        say(self._bars.console, said_of(group))
         if self._live:
             if self._task is not None:
                 self._bars.remove_task(self._task)
@@ -104,4 +106,4 @@ def duration(seconds: float) -> str:
 
 def say(console: Console, text: str) -> None:
     """Prints a line as it is: a path or a command should never be broken."""
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.print(printable(text), highlight=False, markup=False, soft_wrap=True)

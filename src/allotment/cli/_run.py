@@ -33,6 +33,7 @@ from ..paper import COMPARISONS, EXPERIMENTS, SUITES, comparison_of, experiment_
 from ..records import RecordError, RunRecord, find_copy, read_options, read_run
 from ..training import asked_by_signals, plan
 from ._display import Display, said_of, say
+from ._output import printable
 from ._terminal_table import print_table
 
 # Options of a sweep that stay as they began, and those that may be others when it is resumed.
@@ -239,7 +240,7 @@ def print_results(console: Console, experiment: Experiment, folders: list[Path])
     console.print()
     for sentence in summary_text(records, spec) if experiment.search is None else ():
         text = fill(sentence, console.width, initial_indent="- ", subsequent_indent="  ")
-        console.print(text, highlight=False, markup=False)
+        console.print(printable(text), highlight=False, markup=False)
     console.print()
     print_table(console, brief_table(records, spec))
     return records

@@ -44,6 +44,7 @@ from ._environment import describe_environment as describe_environment
 from ._files import RecordError as RecordError
 from ._files import file_name as file_name
 from ._files import plain as plain
+from ._files import write_bytes as write_bytes
 from ._kept import keep as keep
 from ._kept import read_kept as read_kept
 from ._launches import close_options as close_options

@@ -96,7 +96,8 @@ def _git_state(folder: Path) -> tuple[str | None, bool]:
 
 def _git(folder: Path, *arguments: str) -> str:
     """Returns what git answers; empty where there is no git or no repository."""
-    command = ["git", "-C", str(folder), *arguments]
+    # A folder's own settings may name a program that git runs to find out what has changed.
+    command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):

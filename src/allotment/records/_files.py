@@ -106,11 +106,15 @@ def write_bytes(path: Path, content: bytes | memoryview) -> None:
     """Writes a file under another name and moves it into place, so that no reader sees half."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     with writing(path):
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
+        try:
+            with unfinished.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
 
 
 def write_json(path: Path, value: Any) -> None:

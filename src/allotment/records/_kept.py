@@ -14,6 +14,7 @@ from .._schema import Evaluation, Floats
 from ._environment import Environment
 from ._files import RecordError, file_name, floats, plain, read_json, reading, write_bytes, writing
 from ._rates import KEPT as KEPT_RATES
+from ._rates import keeping
 from ._record import (
     RunRecord,
     Snapshots,
@@ -45,12 +46,13 @@ def keep(records: Sequence[RunRecord], folder: Path) -> list[Path]:
     new: dict[Path, list[RunRecord]] = defaultdict(list)
     for record in records:
         new[_kept_path(folder, record)].append(record)
-    # May refuse, so all of it comes before the first file is written.
-    contents = {path: _merged(path, runs) for path, runs in new.items()}
-    for path, content in contents.items():
-        with writing(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(path, content.encode())
+    with keeping(folder):
+        # May refuse, so all of it comes before the first file is written.
+        contents = {path: _merged(path, runs) for path, runs in new.items()}
+        for path, content in contents.items():
+            with writing(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, content.encode())
     return sorted(contents)
 
 

@@ -3,8 +3,9 @@
 import io
 import math
 import re
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from textwrap import fill
 from typing import Any, Literal
 
@@ -45,9 +46,12 @@ _SETTINGS: dict[Any, Any] = {
 }
 
 
-def drawing() -> AbstractContextManager[None]:
+@contextmanager
+def drawing() -> Iterator[None]:
     """Draws with the report's own settings and leaves everyone else's alone."""
-    return matplotlib.rc_context(_SETTINGS)
+    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box in its place says as much
+        yield
 
 
 def line_style(place: int, n_lines: int) -> dict[str, Any]:

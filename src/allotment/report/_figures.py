@@ -17,7 +17,7 @@ from ..analysis import (
     measure,
     validation_loss_curves,
 )
-from ..records import RunRecord, file_name
+from ..records import RunRecord, file_name, write_bytes
 from ._allocations import family_tables, group_table, relatedness_table, share_table, usage_table
 from ._curves import error_figure, loss_bands, probabilities_over_time
 from ._drawing import png, svg
@@ -57,7 +57,7 @@ def write_figures(
     for part in sections(records, specs):
         for figure in section_figures(part):
             path = folder / f"{figure.name}.png"
-            path.write_bytes(png(figure.draw()))
+            write_bytes(path, png(figure.draw()))
             paths.append(path)
     return paths
 
@@ -85,7 +85,7 @@ def _curve_figures(part: Section) -> list[NamedFigure]:
             if len(curves.rounds) > 1:
                 panels.setdefault(row.spec.condition, {})[row.spec.label] = curves
         if panels:
-            file = f"{part.spec.experiment}-{name}"
+            file = f"{file_name(part.spec.experiment)}-{name}"
             figures.append(NamedFigure(name=file, caption=caption, draw=partial(draw, panels)))
     return figures
 
@@ -198,8 +198,8 @@ def write_views(views: Sequence[EmbeddingsView], folder: Path) -> list[Path]:
     for named in (named for view in views for named in view.figures):
         figure = named.draw()
         picture, drawing = folder / f"{named.name}.png", folder / f"{named.name}.svg"
-        picture.write_bytes(png(figure))
-        drawing.write_text(svg(figure), encoding="utf-8")
+        write_bytes(picture, png(figure))
+        write_bytes(drawing, svg(figure).encode())
         paths += [picture, drawing]
     return paths
 
