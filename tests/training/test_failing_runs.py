@@ -1,5 +1,7 @@
 """Runs whose losses stop being numbers, and those beside them."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from pytest import mark
@@ -7,8 +9,8 @@ from torch import Tensor, nn
 
 from allotment._streams import stream_seed
 from allotment.allocation import SharedBottom
-from allotment.modules import MultiTaskNetwork
-from allotment.settings import TrainingSettings
+from allotment.modules import ModularLayer, MultiTaskNetwork
+from allotment.settings import Execution, TrainingSettings
 from allotment.tasks import Task
 from allotment.training import Run
 from tests.training.toy import (
@@ -77,3 +79,34 @@ def test_a_run_that_diverges_is_marked() -> None:
 
     (outcome,) = outcomes_of([a_run(build=build)])
     assert (outcome.status, outcome.failed_step) == ("failed", 0)
+
+
+class Spoiling(torch.autograd.Function):
+    """Nothing, but for one gradient that is not a number."""
+
+    n_left = 0
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        Spoiling.n_left -= 1
+        return gradient * (float("nan") if Spoiling.n_left == 0 else 1.0)
+
+
+@mark.parametrize(("n_steps", "status"), [(6, "failed"), (7, "finished")])
+def test_a_last_update_that_is_not_finite_is_seen(n_steps: int, status: str) -> None:
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        error = (outputs.squeeze(1) - targets).square().mean()
+        return Spoiling.apply(error)  # type: ignore[no-untyped-call, no-any-return]
+
+    Spoiling.n_left = n_steps
+    tasks = [Task(name, (torch.randn(8, 3), torch.randn(8)), loss=loss) for name in "ab"]
+    layer = ModularLayer([nn.Linear(3, 1)], SharedBottom(2, 1))
+    network = MultiTaskNetwork(None, [layer], task_names=["a", "b"])
+    settings = TrainingSettings(rounds=3, execution=Execution(trace=False))
+    (outcome,) = outcomes_of([Run(network, tasks, 0, settings)])
+    assert outcome.status == status
+    assert outcome.failed_step == (5 if status == "failed" else None)

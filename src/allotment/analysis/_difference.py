@@ -9,6 +9,7 @@ from scipy import stats
 
 from .._schema import Floats
 from ..records import RunRecord
+from ._arguments import of_runs
 from ._estimate import estimate
 from ._measure import measure
 
@@ -29,6 +30,7 @@ class PairedDifference:
         return self.mean - self.half_width, self.mean + self.half_width
 
 
+@of_runs
 def paired_difference(
     records_a: Sequence[RunRecord], records_b: Sequence[RunRecord]
 ) -> PairedDifference:

@@ -46,8 +46,7 @@ def extract(network: nn.Module, task: int | str, *, merge: bool = False) -> nn.M
             the model's own modules in those places; its outputs agree up to rounding.
     """
     network = as_network(network)
-    index = network.task_index(int(task) if isinstance(task, Tensor) else task)
-    assert isinstance(index, int)
+    index = int(network.task_index(task))
     # All at once, so that what stands in two places is one module in the copy too.
     own = deepcopy(network)
     replaced = _replace_layers(own, index, merge)

@@ -1,5 +1,6 @@
 """Runs back from their folders."""
 
+import io
 from pathlib import Path
 from typing import Any
 
@@ -92,7 +93,9 @@ def read_entries(path: Path, n: int | None = None) -> list[dict[str, Any]]:
 
 def read_snapshots(path: Path) -> Snapshots:
     """Returns the gates over time that a run has written."""
-    with reading(path), np.load(path, allow_pickle=False) as arrays:
+    with reading(path):
+        content = io.BytesIO(path.read_bytes())  # of a damaged file, NumPy leaves the handle open
+        arrays = np.load(content, allow_pickle=False)
         return Snapshots(rounds=arrays["rounds"], probabilities=arrays["probabilities"])
 
 
