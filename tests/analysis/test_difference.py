@@ -4,7 +4,7 @@ import pytest
 from scipy import stats
 
 from allotment.analysis import paired_difference
-from tests.records.made_up import failed_run, loss_run
+from tests.records.made_up import a_header, a_record, an_outcome, failed_run, loss_run
 
 
 def test_differences_are_taken_seed_by_seed() -> None:
@@ -32,3 +32,10 @@ def test_fewer_than_two_pairs_say_nothing(n: int) -> None:
     assert found.n == n
     assert math.isnan(found.half_width)
     assert math.isnan(found.t_p_value)
+
+
+def test_a_run_that_failed_is_in_no_pair_whatever_loss_it_had() -> None:
+    failed = an_outcome(status="failed", failed_step=77, final_loss=0.5)
+    a = [loss_run(2.0, 0), loss_run(3.0, 1), a_record(a_header(seed=2), failed)]
+    found = paired_difference(a, [loss_run(1.0, seed) for seed in range(3)])
+    assert (found.mean, found.n) == (1.5, 2)

@@ -12,7 +12,7 @@ from allotment.allocation import SharedBottom
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.settings import Execution, TrainingSettings
 from allotment.tasks import Task
-from allotment.training import Run
+from allotment.training import Run, train
 from tests.training.toy import (
     SETTINGS,
     Line,
@@ -110,3 +110,16 @@ def test_a_last_update_that_is_not_finite_is_seen(n_steps: int, status: str) -> 
     (outcome,) = outcomes_of([Run(network, tasks, 0, settings)])
     assert outcome.status == status
     assert outcome.failed_step == (5 if status == "failed" else None)
+
+
+def test_a_failure_after_a_stop_is_told_with_its_place_in_the_whole() -> None:
+    settings = SETTINGS.changed(rounds=40)
+    runs = [a_run(0, settings), poisoned_run(1, 25, float("nan"), settings)]
+    for progress in train(runs):
+        if progress.round == 20 and progress.state is not None:
+            state = progress.state()
+    *_, last = train(runs, resume_from=state)
+    assert last.outcomes is not None and progress.outcomes is not None
+    failed = last.outcomes[1].failed_step
+    assert failed == progress.outcomes[1].failed_step
+    assert failed is not None and failed // 2 == 25  # two tasks
