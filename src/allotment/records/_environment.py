@@ -86,8 +86,8 @@ def _version(package: str) -> str:
 def _git_state(folder: Path) -> tuple[str | None, bool]:
     """Returns the commit that ``folder`` stands at, and whether a tracked file differs from it."""
     told = os.environ.get("ALLOTMENT_COMMIT")  # for a copy of the repository without its history
-    if told:
-        return told, False
+    if told:  # as `git describe --dirty` marks it
+        return told.removesuffix("-dirty"), told.endswith("-dirty")
     commit = _git(folder, "rev-parse", "--verify", "HEAD")
     if not commit:
         return None, False
