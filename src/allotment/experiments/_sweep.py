@@ -19,6 +19,8 @@ from ._file import ExperimentFile
 from ._methods import Method
 from ._search import check_can_choose
 
+_MOST_RUNS = 100_000  # of a method, whose networks are all made before the first of them trains
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
@@ -65,6 +67,8 @@ class Sweep:
         n_runs = self.experiment.n_runs if self.n_runs is None else self.n_runs
         object.__setattr__(self, "n_runs", n_runs)
         check_at_least("runs", n_runs, 1)
+        if n_runs > _MOST_RUNS:
+            raise ValueError(f"`runs` should be at most {_MOST_RUNS}. Found `runs = {n_runs}`.")
         check_at_least("first-seed", self.first_seed, 0)
         if self.group_size is not None:
             check_at_least("group-size", self.group_size, 1)

@@ -63,6 +63,20 @@ class Tracker:
         self._n_steps += len(values)
         self.last_block = means.mean(axis=0)
 
+    def see_weights(self) -> None:
+        """Counts runs as failed whose last update left weights that are not finite.
+
+        No loss has told it: that of the next batch would have.
+        """
+        found = [*self._parameters.parameters().values(), *self._parameters.buffers.values()]
+        numbers = [value.detach().flatten(1) for value in found if value.is_floating_point()]
+        are_finite = [value.isfinite().all(dim=1) for value in numbers]
+        if not are_finite:
+            return
+        for run, is_sound in enumerate(torch.stack(are_finite).all(dim=0).tolist()):
+            if not is_sound and self.failed[run] is None:
+                self.failed[run] = self._n_steps - 1
+
     def entries(self, done: int, validations: list[Evaluation] | None) -> list[LogEntry]:
         """Returns each run's log entry for the rounds since the last call."""
         with np.errstate(invalid="ignore"):  # a task that was not drawn has no loss
