@@ -68,12 +68,13 @@ class Tracker:
 
         No loss has told it: that of the next batch would have.
         """
-        found = [*self._parameters.parameters().values(), *self._parameters.buffers.values()]
-        numbers = [value.detach().flatten(1) for value in found if value.is_floating_point()]
-        are_finite = [value.isfinite().all(dim=1) for value in numbers]
-        if not are_finite:
+        learnt = [value.detach().isfinite() for value in self._parameters.parameters().values()]
+        # A buffer may well be infinite: a score that is yet to be beaten.
+        kept = [~value.isnan() for value in self._parameters.buffers.values()]
+        are_sound = [value.flatten(1).all(dim=1) for value in (*learnt, *kept)]
+        if not are_sound:
             return
-        for run, is_sound in enumerate(torch.stack(are_finite).all(dim=0).tolist()):
+        for run, is_sound in enumerate(torch.stack(are_sound).all(dim=0).tolist()):
             if not is_sound and self.failed[run] is None:
                 self.failed[run] = self._n_steps - 1
 
