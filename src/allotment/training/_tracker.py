@@ -68,12 +68,11 @@ class Tracker:
 
         No loss has told it: that of the next batch would have.
         """
-        learnt = [value.detach().isfinite() for value in self._parameters.parameters().values()]
-        # A buffer may well be infinite: a score that is yet to be beaten.
-        kept = [~value.isnan() for value in self._parameters.buffers.values()]
-        are_sound = [value.flatten(1).all(dim=1) for value in (*learnt, *kept)]
-        if not are_sound:
+        # Not buffers, which may well be infinite: a score that is yet to be beaten.
+        learnt = [value.detach().flatten(1) for value in self._parameters.parameters().values()]
+        if not learnt:
             return
+        are_sound = [value.isfinite().all(dim=1) for value in learnt]
         for run, is_sound in enumerate(torch.stack(are_sound).all(dim=0).tolist()):
             if not is_sound and self.failed[run] is None:
                 self.failed[run] = self._n_steps - 1
