@@ -158,6 +158,6 @@ def test_the_loss_is_drawn_as_it_was_smoothed_and_as_its_caption_says() -> None:
     figure = section_figures(section(runs, spec))[0]
     drawn = figure.draw().axes[0].get_lines()[0]
     expected = loss_band(runs, 100)
-    assert_allclose(drawn.get_ydata(), expected.mean)
+    assert_allclose(np.asarray(drawn.get_ydata(), dtype=float), expected.mean)
     assert not np.allclose(expected.mean, loss_band(runs, 10).mean)
     assert "100 rounds" in figure.caption

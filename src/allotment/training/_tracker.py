@@ -60,9 +60,8 @@ class Tracker:
 
         No loss has told it: that of the next batch would have.
         """
-        found = [*self._parameters.parameters().values(), *self._parameters.buffers.values()]
-        numbers = [value.detach().flatten(1) for value in found if value.is_floating_point()]
-        are_finite = [value.isfinite().all(dim=1) for value in numbers]
+        weights = self._parameters.parameters().values()  # buffers may be infinite, as scores are
+        are_finite = [weight.detach().flatten(1).isfinite().all(dim=1) for weight in weights]
         if not are_finite:
             return
         for run, is_sound in enumerate(torch.stack(are_finite).all(dim=0).tolist()):
