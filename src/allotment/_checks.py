@@ -98,7 +98,7 @@ def check_field_types(settings: Any, *, leaving_out: Sequence[str] = ()) -> None
         union = get_args(kind) if get_origin(kind) is UnionType else (kind,)
         value = getattr(settings, field.name)
         _check_kind(field.name, value, union)
-        if isinstance(value, Real) and not abs(float(value)) <= _MOST:
+        if isinstance(value, Real) and abs(float(value)) > _MOST:  # NaN is out of every range
             raise ValueError(
                 f"`{field.name}` should be a finite number, as single precision has them. "
                 f"Found `{field.name} = {value}`."

@@ -18,7 +18,7 @@ def expected_share(probabilities: Tensor, costs: Tensor | None = None) -> Tensor
     _check_probabilities(probabilities)
     if costs is None:
         return probabilities.mean()
-    if not isinstance(costs, Tensor) or costs.shape != probabilities.shape[-1:]:
+    if not isinstance(costs, Tensor) or not costs.ndim or costs.shape != probabilities.shape[-1:]:
         raise TypeError(
             f"`costs` should be a tensor of shape {list(probabilities.shape[-1:])}, one for each "
             f"component. Found {_found(costs)}."
@@ -93,7 +93,7 @@ def disconnect_penalty(
     """Charges for the probability, in each layer, that no gate is open; summed over layers."""
     _check_probabilities(probabilities)
     weight = _factor("weight", weight)
-    n_components = probabilities.shape[-1]
+    n_components = probabilities.shape[-1] if probabilities.ndim else 0
     if not is_list_of(layer_sizes, int) or sum(layer_sizes) != n_components:
         raise ValueError(
             f"`layer_sizes` should be whole numbers that add up to {n_components} components. "
@@ -107,7 +107,7 @@ def disconnect_penalty(
 
 def _check_probabilities(probabilities: Tensor) -> None:
     is_real = isinstance(probabilities, Tensor) and probabilities.is_floating_point()
-    if not is_real or probabilities.ndim == 0 or 0 in probabilities.shape:
+    if not is_real or 0 in probabilities.shape:
         raise TypeError(
             "`probabilities` should be a floating-point tensor of shape [C] or [T, C]. "
             f"Found {_found(probabilities)}."

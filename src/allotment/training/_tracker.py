@@ -68,12 +68,11 @@ class Tracker:
 
         No loss has told it: that of the next batch would have.
         """
-        # Not buffers, which may well be infinite: a score that is yet to be beaten.
-        learnt = [value.detach().flatten(1) for value in self._parameters.parameters().values()]
-        if not learnt:
+        weights = self._parameters.parameters().values()  # buffers may be infinite, as scores are
+        are_finite = [weight.detach().flatten(1).isfinite().all(dim=1) for weight in weights]
+        if not are_finite:
             return
-        are_sound = [value.isfinite().all(dim=1) for value in learnt]
-        for run, is_sound in enumerate(torch.stack(are_sound).all(dim=0).tolist()):
+        for run, is_sound in enumerate(torch.stack(are_finite).all(dim=0).tolist()):
             if not is_sound and self.failed[run] is None:
                 self.failed[run] = self._n_steps - 1
 
