@@ -99,7 +99,7 @@ def main() -> int:
     pairs = zip(taken["processes"], taken["Ray"], strict=True)
     ratios = [on_ray / plain for plain, on_ray in pairs]
     console.print(
-        f"Ray takes {median(ratios):.2f} of the time ({min(ratios):.2f} to {max(ratios):.2f})"
+        f"Ray takes {median(ratios):.2f} times as long ({min(ratios):.2f} to {max(ratios):.2f})"
     )
     if options.json:
         options.json.parent.mkdir(parents=True, exist_ok=True)

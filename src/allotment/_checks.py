@@ -1,13 +1,19 @@
 """Checks of single values, worded alike everywhere: the rule first, then what was found."""
 
-from collections.abc import Iterable, Mapping, Sequence, Sized
+from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from dataclasses import fields
 from difflib import get_close_matches
 from numbers import Integral, Real
 from types import NoneType, UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
+import numpy as np
+from numpy.typing import NDArray
+
 _WORDS = {int: "a whole number", float: "a number", bool: "True or False", str: "a text"}
+
+
+_MOST = 3.4e38  # what single precision can hold
 
 
 def first_line(error: BaseException) -> str:
@@ -32,7 +38,26 @@ def is_list_of(value: object, kind: type) -> bool:
     """Tells whether ``value`` is a list, or the like of one, of values of one kind."""
     if not isinstance(value, Sized) or not isinstance(value, Iterable):
         return False
-    return not isinstance(value, Mapping) and all(isinstance(item, kind) for item in value)
+    if isinstance(value, Mapping | Set):  # neither has an order
+        return False
+    if hasattr(value, "ndim") and (value.ndim != 1 or len(value) == 0):
+        return False
+    return all(isinstance(item, kind) for item in value)
+
+
+def numbers(name: str, value: Any) -> NDArray[np.float64]:
+    """Returns real numbers in any form as an array, tensors that learn among them."""
+    if hasattr(value, "detach"):
+        value = value.detach().cpu()
+    try:
+        found = np.asarray(value)
+        if value is None or found.dtype.kind not in "biuf":
+            raise TypeError
+        return found.astype(np.float64)
+    except Exception as error:  # whatever an object raises that is no array
+        raise TypeError(
+            f"`{name}` should be an array of numbers. Found {described(value)}."
+        ) from error
 
 
 def described(value: object) -> str:
@@ -71,7 +96,13 @@ def check_field_types(settings: Any, *, leaving_out: Sequence[str] = ()) -> None
             continue
         kind = kinds[field.name]
         union = get_args(kind) if get_origin(kind) is UnionType else (kind,)
-        _check_kind(field.name, getattr(settings, field.name), union)
+        value = getattr(settings, field.name)
+        _check_kind(field.name, value, union)
+        if isinstance(value, Real) and not abs(float(value)) <= _MOST:
+            raise ValueError(
+                f"`{field.name}` should be a finite number, as single precision has them. "
+                f"Found `{field.name} = {value}`."
+            )
 
 
 def _check_kind(name: str, value: object, kinds: tuple[Any, ...]) -> None:
@@ -87,6 +118,7 @@ def _check_kind(name: str, value: object, kinds: tuple[Any, ...]) -> None:
 
 def check_fraction(name: str, value: float) -> None:
     """Raises unless ``value`` lies in (0, 1]."""
+    check_number(name, value)
     if not 0.0 < value <= 1.0:
         raise ValueError(f"`{name}` should be in (0, 1]. Found `{name} = {value}`.")
 
@@ -104,9 +136,11 @@ def check_at_least(name: str, value: float, minimum: float) -> None:
 
 
 def check_count(name: str, value: int, minimum: int = 1) -> None:
-    """Raises unless ``value`` is a whole number, ``minimum`` or more."""
+    """Raises unless ``value`` is a whole number, ``minimum`` or more, that a size can be."""
     check_whole(name, value)
     check_at_least(name, value, minimum)
+    if value >= 2**31:
+        raise ValueError(f"`{name}` should be below 2**31. Found `{name} = {value}`.")
 
 
 def check_positive(name: str, value: float) -> None:
@@ -117,7 +151,7 @@ def check_positive(name: str, value: float) -> None:
 
 def check_choice(name: str, value: str, choices: Sequence[str]) -> None:
     """Raises unless ``value`` is one of ``choices``."""
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         known = ", ".join(repr(choice) for choice in choices)
         raise ValueError(
             f"`{name}` should be one of {known}. Found `{name} = {value!r}`."

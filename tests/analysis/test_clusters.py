@@ -5,7 +5,7 @@ import numpy as np
 from numpy.testing import assert_allclose
 from pytest import approx, mark, raises
 from sklearn.cluster import AgglomerativeClustering
-from sklearn.metrics import adjusted_rand_score
+from sklearn.metrics import adjusted_rand_score, silhouette_score
 
 from allotment._schema import Floats
 from allotment.analysis import cluster, cosine_similarity, cut, leaf_order, linkage
@@ -160,3 +160,19 @@ def test_the_order_of_leaves_has_like_tasks_side_by_side() -> None:
     seen = [groups[mixed[task]] for task in order]
     assert sorted(order) == list(range(9))
     assert sum(a != b for a, b in pairwise(seen)) == 2
+
+
+def test_of_equal_silhouettes_the_fewest_clusters_are_taken() -> None:
+    # Found by trying: its cuts into 2 and into 3 clusters both have 0.5154700538.
+    rows = np.array([[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0], [1, 1, 1]])
+    similarity = cosine_similarity(rows)
+    tree, distance = linkage(similarity), 1.0 - similarity
+    two, three = (silhouette_score(distance, cut(tree, n), metric="precomputed") for n in (2, 3))
+    assert two == approx(three, abs=1e-12)
+    assert cluster(similarity).n_clusters == 2
+
+
+def test_so_many_tasks_that_no_cut_can_be_tried_for_each_are_grouped() -> None:
+    rows = np.kron(np.eye(3), np.ones((150, 1)))  # 450 tasks in three groups
+    found = cluster(cosine_similarity(rows))
+    assert (found.n_clusters, found.silhouette) == (3, 1.0)

@@ -84,3 +84,10 @@ def test_a_family_on_one_row_is_counted_apart_from_families_that_differ() -> Non
     one_row = a_record(a_header(seed=1), an_outcome(matrix=PAIRS[[0, 0, 0, 0]]))
     found = summarise([loss_run(1.0, 0), one_row])
     assert (found.n_uniform, found.n_recovered) == (2, 1)
+
+
+def test_a_run_that_failed_has_found_nothing_whatever_gates_it_had() -> None:
+    runs = [loss_run(1.0, 0), loss_run(1.0, 1), failed_run(2)]  # all with the pairs' rows
+    found = summarise(runs)
+    assert (found.n_runs, found.n_failed) == (3, 1)
+    assert (found.n_uniform, found.n_recovered, found.n_separated) == (2, 2, 2)

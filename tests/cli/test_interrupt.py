@@ -1,12 +1,14 @@
 """Signals in the middle of training."""
 
+import json
 import signal
 import subprocess
 import time
 from pathlib import Path
 
-from pytest import mark, param
+from pytest import CaptureFixture, mark, param
 
+from allotment.cli import main
 from allotment.records import unfinished_runs
 from tests.cli.processes import ended, started
 
@@ -58,5 +60,27 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
     _, error = ended(process)
     assert process.returncode == 130
     assert error.strip() == "allotment: stopped; runs under way are marked interrupted."
-    assert not (tmp_path / "out" / "checkpoints").exists()
-    assert len(unfinished_runs(tmp_path / "out")) == 2
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["launch.json"]
+
+
+def test_what_still_runs_is_not_resumed_and_what_was_killed_is(
+    tmp_path: Path, capsys: CaptureFixture[str]
+) -> None:
+    process = started(tmp_path, *RUN, "--checkpoint-every", "100")
+    out = tmp_path / "out"
+    wait_for(out / "gumbel" / "seed-001" / "allocations.npz", process)  # and then a checkpoint
+    options = (out / "launch.json").read_bytes()
+    resume = ("run", "two_pairs", "--resume", str(out), "--minutes", "1e-9", "--device", "cpu")
+    assert main([*resume, "--rounds", "30_000"]) == 1
+    said = capsys.readouterr().err
+    assert f"held by process {process.pid} on" in said
+    assert (out / "launch.json").read_bytes() == options
+    process.kill()
+    ended(process)
+    assert [path.suffix for path in out.glob("checkpoints/*.lock")] == [".lock"]
+    assert main(resume) == 0
+    assert "Stopped (time limit)" in capsys.readouterr().out
+    assert not list(out.glob("checkpoints/*.lock"))
+    lines = (out / "gumbel" / "seed-000" / "metrics.jsonl").read_text().splitlines()
+    rounds = [json.loads(line)["round"] for line in lines]
+    assert rounds == sorted(set(rounds))

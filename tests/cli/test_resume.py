@@ -188,3 +188,32 @@ def test_determinism_is_recorded_and_ends_with_the_sweep(allotment: Command) -> 
         assert torch.backends.cudnn.deterministic
     with determinism(False):
         assert not torch.are_deterministic_algorithms_enabled()
+
+
+def test_two_sweeps_in_one_folder_that_were_stopped_can_both_be_resumed(allotment: Command) -> None:
+    first = ("run", "two_pairs", "--runs", "1", "--method", "gumbel")
+    second = ("run", "two_pairs", "--runs", "1", "--method", "no_sharing")
+    assert allotment(*first, "--out", "out", *SHORT).status == 0
+    assert allotment(*second, "--out", "out", *SHORT).status == 0
+    answer = allotment("run", "two_pairs", "--resume", "out", "--method", "gumbel")
+    assert (answer.status, answer.error) == (0, "")
+    assert [run.header.method for run in read_runs(Path("out"))] == ["gumbel"]
+    assert allotment("run", "two_pairs", "--resume", "out").status == 0  # what is not over yet
+    methods = [run.header.method for run in read_runs(Path("out"))]
+    assert methods == ["gumbel", "no_sharing"]
+    assert "Nothing is left" in allotment("run", "two_pairs", "--resume", "out").out
+
+
+def test_a_refused_sweep_leaves_the_one_before_it_to_be_resumed(allotment: Command) -> None:
+    assert allotment(*RUN, "--out", "out", *SHORT).status == 0
+    before = records_in(Path("out"))
+    other = ("run", "two_pairs", "--runs", "1", "--method", "no_sharing", "--set", "crop=2")
+    assert allotment(*other, "--out", "out").status == 1
+    assert records_in(Path("out")) == before
+
+
+def test_a_sweep_whose_runs_all_fail_says_so(allotment: Command) -> None:
+    answer = allotment(*RUN, "--out", "out", "--set", "learning_rate=1e30")
+    assert answer.status == 1
+    assert_one_sentence(answer.error, "a run that finishes", "Found 2 in `out`")
+    assert len(read_runs(Path("out"))) == 2

@@ -166,3 +166,10 @@ def test_noise_is_uniform_and_new_at_every_step() -> None:
         assert abs(noise.mean().item() - 0.5) < 4 * (1 / 12 / n) ** 0.5
         assert abs(noise.var().item() - 1 / 12) < 4 * (1 / 180 / n) ** 0.5
         assert len(noise.flatten(1).unique(dim=0)) == len(gates)
+
+
+def test_each_use_of_noise_has_draws_of_its_own() -> None:
+    # Streams that were the same would begin with the same numbers, whatever their shapes are.
+    drawn = BatchSampler([a_run(0)], None, {"gates": 3, "examples": 2, "dropout": 4}).make(0).noise
+    firsts = [float(noise.flatten()[0]) for noise in drawn.values()]
+    assert len(set(firsts)) == 3

@@ -45,7 +45,8 @@ def records_in(out: Path) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for path in sorted(path for path in out.rglob("*") if path.is_file()):
         if path.name == "summary.json":
-            found[str(path.relative_to(out))] = json.loads(path.read_text()) | {"seconds": 0}
+            found[str(path.relative_to(out))] = summary = json.loads(path.read_text())
+            del summary["seconds"], summary["sha256"]["summary.json"]
         elif path.name != "environment.json":
             found[str(path.relative_to(out))] = path.read_bytes()
     return found

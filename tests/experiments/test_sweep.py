@@ -188,3 +188,21 @@ def test_a_sweep_that_is_stopped_marks_the_runs_under_way(tmp_path: Path) -> Non
         for seed in range(2)
     ]
     assert all("KeyboardInterrupt" in (f / "interrupted.json").read_text() for f in folders)
+
+
+def test_a_method_alone_sees_the_tasks_that_it_sees_among_others(tmp_path: Path) -> None:
+    together = a_sweep(tmp_path)
+
+    def examples(sweep: Sweep, method: str) -> list[torch.Tensor]:
+        found = []
+        for group in run_groups(sweep):
+            for header, run in zip(group.headers, group.runs, strict=True):
+                if header.method == method:
+                    generator = torch.Generator().manual_seed(0)
+                    found += [task.train.draw(3, generator)[1] for task in run.tasks]
+        return found
+
+    for method in together.experiment.methods:
+        alone = replace(together, methods=(method,))
+        pairs = zip(examples(alone, method.name), examples(together, method.name), strict=True)
+        assert all(torch.equal(a, b) for a, b in pairs)

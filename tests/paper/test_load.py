@@ -13,6 +13,7 @@ from allotment.experiments import Experiment, Sweep, TaskChoice, overridden, run
 from allotment.paper import EXPERIMENTS
 from allotment.records import RecordError, read_run, read_weights
 from tests.experiments.toy import make_small_mnist, toy
+from tests.records.made_up import flip
 
 
 def run_one(experiment: Experiment, method: str, out: Path, data: Path | None = None) -> Path:
@@ -86,6 +87,9 @@ def test_a_run_of_version_0_1_is_loaded(tmp_path: Path) -> None:
     weights = read_weights(folder)
     weights["layers.0.allocation.n_draws"] = weights.pop("layers.0.allocation.n_batches")
     save_file(weights, folder / "weights.safetensors")
+    summary = json.loads((folder / "summary.json").read_text())
+    del summary["sha256"]
+    (folder / "summary.json").write_text(json.dumps(summary))
     assert int(al.load(folder).get_buffer("layers.0.allocation.n_batches")) == 3 * 4
 
 
@@ -114,6 +118,23 @@ def test_a_run_that_did_not_reach_its_end_is_not_loaded(tmp_path: Path) -> None:
     folder = run_one(toy("two_pairs"), "no_sharing", tmp_path)
     (folder / "summary.json").unlink()
     with raises(RecordError, match=r"should have a `summary.json`"):
+        al.load(folder)
+
+
+def test_weights_of_a_run_that_failed_are_not_given_back(tmp_path: Path) -> None:
+    # A step this long overflows.
+    diverging = overridden(toy("two_pairs", rounds=20), ["learning_rate=1e18"])
+    folder = run_one(diverging, "shared_bottom", tmp_path)
+    assert not read_run(folder).finished
+    with raises(ValueError, match=r"should have finished. Found .* failed, .* task batch \d+"):
+        al.load(folder)
+
+
+@mark.parametrize("place", [0.3, 0.6, 0.9])
+def test_one_flipped_bit_of_the_weights_is_seen(place: float, tmp_path: Path) -> None:
+    folder = run_one(toy("two_pairs"), "no_sharing", tmp_path)
+    flip(folder / "weights.safetensors", place)
+    with raises(RecordError, match=r"weights\.safetensors` damaged: .* another hash"):
         al.load(folder)
 
 

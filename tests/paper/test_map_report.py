@@ -10,7 +10,7 @@ from allotment.paper import MAP_PAGE, MAPS, map_summary
 from allotment.paper._map import CENSUS_WAYS, PAIRS_WAYS, POINTS, Point, Ways
 from allotment.paper._map_report import gains
 from allotment.records import RunRecord
-from allotment.report import OwnSection, html_page, markdown_page, png
+from allotment.report import OwnSection, brief_table, html_page, markdown_page, png
 from tests.records.made_up import a_header, a_record, an_outcome
 
 Losses = Callable[[Point, str], float]
@@ -120,6 +120,15 @@ def test_a_table_for_each_panel_with_all_ways_and_their_gain() -> None:
     assert row["Gain over the better"] == "+49.8 (+49.8 to +49.8)"
     assert row["Missing to the oracle"] == "+0.0 (+0.0 to +0.0)"
     assert row["Seeds"] == "3"
+
+
+def test_a_terminal_has_the_gains_of_the_usual_points_alone() -> None:
+    records = a_map(pays_from(0, 0.0))
+    table = brief_table(records, MAPS[0].report_spec(records))
+    assert len(table.rows) == 15
+    assert table.head == (
+        *("Examples per task", "Relatedness", "Gain over the better", "Missing to the oracle"),
+    )
 
 
 def test_two_maps_are_drawn_with_their_panels() -> None:

@@ -8,7 +8,7 @@ from pytest import mark, raises
 from torch import Tensor
 from torch.testing import assert_close
 
-from allotment.paper import synthetic_pairs
+from allotment.paper import EXPERIMENTS, synthetic_pairs
 from allotment.paper._synthetic import SineSamples
 from allotment.tasks import Task
 
@@ -116,3 +116,12 @@ def test_there_are_directions_for_every_pair(
 ) -> None:
     with expectation:
         synthetic_pairs(n_pairs, 0.5, seed=0)
+
+
+def test_components_of_shared_bottoms_are_averaged_in_every_experiment_on_pairs() -> None:
+    for name in ("two_pairs", "transfer"):
+        experiment = EXPERIMENTS[name]
+        method = experiment.method("shared_bottom")
+        network = experiment.build_network(method, dict.fromkeys("abcd", 1), seed=0)
+        for layer in network.modular_layers:
+            assert_close(layer.allocation.weights(0).sum(), torch.tensor(1.0))

@@ -61,7 +61,10 @@ def test_the_numbers_are_told() -> None:
     early, middle, _ = usage_trends([alphabets_run()])
     gates = alphabets_matrix().reshape(20, 8, 7)
     share = (1 - gates[:, :4]).sum() / (1 - gates).sum()
-    assert early.found.startswith(f"{100 * share:.0f} % of the shut gates")
+    assert f"and {100 * share:.0f} % of the shut gates are there" in early.found
+    differences = np.abs(gates[:, None] - gates[None]).sum(axis=(0, 1, 3))  # [L]
+    expected = 100 * differences[:4].sum() / differences.sum()
+    assert early.found.startswith(f"{expected:.0f} % of the differences between tasks")
     assert "50 %, 50 %, 50 %" in middle.found
 
 

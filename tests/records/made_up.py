@@ -1,6 +1,7 @@
 """Runs that never took place, for the tests of records, analysis and report."""
 
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -121,3 +122,10 @@ def accuracy_run(accuracies: list[float], seed: int = 0, **header: Any) -> RunRe
 def failed_run(seed: int = 0, **header: Any) -> RunRecord:
     outcome = an_outcome(status="failed", failed_step=77, final_loss=float("nan"))
     return a_record(a_header(seed=seed, **header), outcome)
+
+
+def flip(path: Path, place: float) -> None:
+    """Flips one bit of a file, so far from its start as ``place``, from 0 to 1, says."""
+    content = bytearray(path.read_bytes())
+    content[int(place * len(content))] ^= 1
+    path.write_bytes(content)

@@ -1,4 +1,5 @@
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -203,6 +204,7 @@ def test_many_gates_have_fewer_entries_and_the_last_stays(tmp_path: Path) -> Non
         families=(),
         layer_sizes=(48,),
         component_names=tuple(map(str, range(48))),
+        component_kinds=("dense",) * 48,
     )
     outcome = an_outcome(matrix=np.ones((40, 48)), probabilities=np.ones((40, 48)))
     snapshots = Snapshots(rounds=rounds, probabilities=gates)
@@ -228,3 +230,38 @@ def test_validation_checks_are_kept(tmp_path: Path) -> None:
     before = path.read_bytes()
     keep(read_kept(tmp_path), tmp_path)
     assert path.read_bytes() == before
+
+
+def test_those_who_keep_at_the_same_time_lose_nothing(tmp_path: Path) -> None:
+    def one(seed: int) -> None:
+        keep([a_record(a_header(seed=seed))], tmp_path / "results")
+
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(one, range(16)))
+    assert [run.header.seed for run in read_kept(tmp_path / "results")] == list(range(16))
+    assert not list((tmp_path / "results").glob(".*"))
+
+
+def test_what_is_kept_of_each_split_is_that_of_the_split(tmp_path: Path) -> None:
+    seen = {
+        name: replace(an_evaluation(np.full(4, share), name), losses=np.full(4, 1 - share))
+        for name, share in (("validation", 0.25), ("test", 0.75))
+    }
+    keep([a_record(outcome=an_outcome(**seen))], tmp_path)
+    (kept,) = read_kept(tmp_path)
+    for name, expected in seen.items():
+        found = getattr(kept.outcome, name)
+        assert found.split == name
+        assert_array_equal(found.accuracies, expected.accuracies)
+        assert_array_equal(found.losses, expected.losses)
+
+
+def test_a_thinned_loss_is_the_mean_over_its_rounds(tmp_path: Path) -> None:
+    # 120 entries become 60: of 10 rounds with loss 1, and of 30 with loss 5, the mean is 4.
+    rounds = np.cumsum(np.tile([10, 30], 60))
+    losses = np.tile(np.array([[1.0], [5.0]]), (60, 4))
+    shares, outcome = np.full(120, 0.5), an_outcome(rounds=int(rounds[-1]))
+    keep([a_record(outcome=outcome, rounds=rounds, losses=losses, share_active=shares)], tmp_path)
+    (kept,) = read_kept(tmp_path)
+    assert_array_equal(kept.rounds, rounds[1::2])
+    assert_array_equal(kept.losses, np.full((60, 4), 4.0))

@@ -13,7 +13,7 @@ from allotment.records import (
     read_weights,
 )
 from allotment.settings import TrainingSettings
-from tests.records.made_up import a_header, an_entry, an_outcome
+from tests.records.made_up import a_header, an_entry, an_outcome, flip
 
 
 @pytest.fixture
@@ -54,6 +54,42 @@ def test_damage_is_one_sentence_with_the_path(root: Path, name: str, content: by
     with pytest.raises(RecordError, match=name) as caught:
         read_run(path.parent)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "before", "after"),
+    [
+        ("metrics.jsonl", b"0.4", b"0.9"),
+        ("summary.json", b"0.31", b"0.39"),
+        ("summary.json", b"3000", b"3001"),
+    ],
+)
+def test_a_digit_that_changed_is_seen(root: Path, name: str, before: bytes, after: bytes) -> None:
+    path = root / "a" / "seed-000" / name
+    path.write_bytes(path.read_bytes().replace(before, after, 1))
+    with pytest.raises(RecordError, match=rf"{name}` damaged: ValueError, it has another hash"):
+        read_run(path.parent)
+
+
+@pytest.mark.parametrize("place", [0.0, 0.3, 0.6, 0.99])
+def test_a_bit_of_the_allocations_that_flipped_is_seen(root: Path, place: float) -> None:
+    path = root / "a" / "seed-000" / "allocations.npz"
+    flip(path, place)
+    with pytest.raises(RecordError, match=r"allocations.npz` damaged: .* another hash"):
+        read_run(path.parent)
+
+
+def test_records_of_older_versions_have_no_hashes(root: Path) -> None:
+    folder = root / "a" / "seed-000"
+    expected = read_run(folder)
+    summary = json.loads((folder / "summary.json").read_text())
+    del summary["sha256"]
+    (folder / "summary.json").write_text(json.dumps(summary))
+    line = json.loads((folder / "metrics.jsonl").read_text())
+    del line["crc32"]
+    (folder / "metrics.jsonl").write_text(json.dumps(line) + "\n")
+    assert read_weights(folder) == {}
+    assert read_run(folder).losses.tolist() == expected.losses.tolist()
 
 
 def test_damaged_weights_are_one_sentence_with_the_path(root: Path) -> None:

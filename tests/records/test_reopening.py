@@ -87,6 +87,22 @@ def test_a_line_that_was_cut_off_is_dropped(tmp_path: Path, cut: int) -> None:
     assert_array_equal(read_run(folder).snapshots.rounds, [10, 20, 30])
 
 
+def test_a_digit_that_changed_is_seen_before_a_run_goes_on(tmp_path: Path) -> None:
+    folder = stopped(tmp_path, 10, 20)
+    path = folder / "metrics.jsonl"
+    path.write_text(path.read_text().replace("0.4", "0.5", 1))
+    with pytest.raises(RecordError, match=r"metrics.jsonl` damaged: .*line 1 has another checksum"):
+        reopened(tmp_path, a_state(20, 2))
+
+
+def test_what_a_kill_left_after_the_checkpoint_does_not_count(tmp_path: Path) -> None:
+    folder = stopped(tmp_path, 10, 20)
+    with (folder / "metrics.jsonl").open("ab") as file:
+        file.write(b"\0\xff{\n")
+    finished(reopened(tmp_path, a_state(20, 2)), 30)
+    assert_array_equal(read_run(folder).rounds, [10, 20, 30])
+
+
 def test_marks_and_half_written_files_are_cleared_away(tmp_path: Path) -> None:
     folder = stopped(tmp_path, 10)
     (folder / "interrupted.json").write_text("{}")

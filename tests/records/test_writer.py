@@ -151,6 +151,7 @@ def test_an_existing_run_is_refused_and_left_untouched(tmp_path: Path, end: str)
     if end == "closed":
         writer.close(an_outcome())
     elif end == "interrupted":
+        writer.add(an_entry())
         writer.interrupt()
     before = contents(tmp_path)
     with pytest.raises(RecordError, match=r"A run's folder should be new\. Found `.*run`"):
@@ -179,3 +180,14 @@ def test_of_many_runs_none_is_opened_where_one_is_refused(tmp_path: Path) -> Non
     with pytest.raises(RecordError, match="seed-002"):
         open_runs(tmp_path, headers, describe_environment("cpu"))
     assert [path.name for path in (tmp_path / "gumbel").iterdir()] == ["seed-002"]
+
+
+@pytest.mark.parametrize("condition", ["", "rho=0"])
+def test_of_a_new_run_stopped_before_its_first_round_nothing_is_left(
+    tmp_path: Path, condition: str
+) -> None:
+    headers = [a_header(seed=seed, condition=condition) for seed in range(2)]
+    (tmp_path / "other").touch()
+    for writer in open_runs(tmp_path, headers, describe_environment("cpu")):
+        writer.interrupt("ValueError")
+    assert [path.name for path in tmp_path.rglob("*")] == ["other"]

@@ -3,12 +3,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
+from numpy.testing import assert_allclose
 
 from allotment.analysis import Band, loss_band
 from allotment.records import RunRecord
-from allotment.report import png, svg, write_figures
+from allotment.report import ReportSpec, png, svg, write_figures
 from allotment.report._curves import loss_bands
 from allotment.report._drawing import line_style
+from allotment.report._figures import section_figures
+from allotment.report._section import section
 from tests.records.made_up import a_header, a_record, an_outcome, loss_run
 from tests.report.drawn import allocation_of, gates_of, similarity_of
 from tests.report.expected import MNIST, TWO_PAIRS, runs
@@ -147,3 +150,14 @@ def test_pictures_are_written_for_the_document(tmp_path: Path) -> None:
         "two_pairs-gumbel-gates.png",
     ]
     assert all(path.stat().st_size > 1_000 for path in paths)
+
+
+def test_the_loss_is_drawn_as_it_was_smoothed_and_as_its_caption_says() -> None:
+    runs = [loss_run(0.5, seed) for seed in range(2)]
+    spec = ReportSpec(experiment="two_pairs", title="x", place="", rows=(), measure="Loss")
+    figure = section_figures(section(runs, spec))[0]
+    drawn = figure.draw().axes[0].get_lines()[0]
+    expected = loss_band(runs, 100)
+    assert_allclose(np.asarray(drawn.get_ydata(), dtype=float), expected.mean)
+    assert not np.allclose(expected.mean, loss_band(runs, 10).mean)
+    assert "100 rounds" in figure.caption

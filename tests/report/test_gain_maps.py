@@ -26,7 +26,7 @@ def test_a_cell_has_its_number_and_a_dot_where_it_is_marked() -> None:
     axes, bar = figure.axes
     texts = {text.get_position(): text.get_text() for text in axes.texts}
     assert texts == {(0, 0): "+10", (1, 0): "-4", (0, 1): "0", (1, 1): "+3", (2, 1): "+20"}
-    dots = {tuple(np.rint(line.get_xydata())[0].astype(int)) for line in axes.lines}
+    dots = {tuple(np.asarray(line.get_xydata())[0].round().astype(int)) for line in axes.lines}
     assert dots == {(0, 0), (2, 1)}
     assert (axes.get_xlabel(), axes.get_ylabel(), bar.get_ylabel()) == (
         "relatedness",

@@ -298,3 +298,34 @@ def test_the_class_of_a_metric_is_no_metric() -> None:
     with raises(TypeError, match=found):
         Task("a", pair, metrics={"n": Count})  # type: ignore[dict-item]
     Task("a", pair, metrics={"n": Count()})
+
+
+@mark.parametrize("kind", [np.uint16, np.uint32, np.uint64])
+def test_labels_of_any_width_are_labels(kind: Any) -> None:
+    task = Task("a", (X, np.array([0, 1, 2, 1], dtype=kind)))
+    assert task.is_classification and task.n_outputs == 3
+
+
+def test_examples_that_require_gradients_are_examples_all_the_same() -> None:
+    learnt = torch.randn(4, 3, requires_grad=True)
+    for task in (Task("a", (learnt, learnt[:, 0])), Task("a", Split(learnt, learnt[:, 0]))):
+        x, y = task.train.examples()
+        assert not x.requires_grad and not y.requires_grad
+
+
+@mark.parametrize(
+    ("values", "said"),
+    [
+        ((np.array([1, "x"], dtype=object), X), "`inputs` should be an array of numbers"),
+        ((torch.tensor(1.0), X), "examples in front. Found a single number"),
+        ({"x": X}, "Found a dict"),
+    ],
+)
+def test_what_is_no_array_of_examples_is_refused(values: Any, said: str) -> None:
+    with raises(ValueError, match=said):
+        Task("a", values)
+
+
+def test_outputs_are_never_fewer_than_none() -> None:
+    with raises(ValueError, match=r"`n_outputs` should be at least 0. Found `n_outputs = -1`"):
+        Task("a", (X, X), n_outputs=-1)

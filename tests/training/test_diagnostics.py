@@ -73,7 +73,11 @@ def test_a_loss_that_does_not_take_the_outputs_is_named() -> None:
         ),
         (
             lambda outputs, targets: 0.5,
-            r"^The loss of task 'a' .* of one number\. Found a float\.$",
+            r"^The loss of task 'a' .* of one floating-point number\. Found a float\.$",
+        ),
+        (
+            lambda outputs, targets: (outputs.squeeze(1) - targets).square().sum().long(),
+            r"^The loss of task 'a' .* of one floating-point number\. Found int64\.$",
         ),
     ],
 )

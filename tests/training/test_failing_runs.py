@@ -1,5 +1,7 @@
 """Runs whose losses stop being numbers, and those beside them."""
 
+from typing import Any
+
 import numpy as np
 import torch
 from pytest import mark
@@ -7,10 +9,10 @@ from torch import Tensor, nn
 
 from allotment._streams import stream_seed
 from allotment.allocation import SharedBottom
-from allotment.modules import MultiTaskNetwork
-from allotment.settings import TrainingSettings
+from allotment.modules import ModularLayer, MultiTaskNetwork
+from allotment.settings import Execution, TrainingSettings
 from allotment.tasks import Task
-from allotment.training import Run
+from allotment.training import Run, train
 from tests.training.toy import (
     SETTINGS,
     Line,
@@ -77,3 +79,47 @@ def test_a_run_that_diverges_is_marked() -> None:
 
     (outcome,) = outcomes_of([a_run(build=build)])
     assert (outcome.status, outcome.failed_step) == ("failed", 0)
+
+
+class Spoiling(torch.autograd.Function):
+    """Nothing, but for one gradient that is not a number."""
+
+    n_left = 0
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        Spoiling.n_left -= 1
+        return gradient * (float("nan") if Spoiling.n_left == 0 else 1.0)
+
+
+@mark.parametrize(("n_steps", "status"), [(6, "failed"), (7, "finished")])
+def test_a_last_update_that_is_not_finite_is_seen(n_steps: int, status: str) -> None:
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        error = (outputs.squeeze(1) - targets).square().mean()
+        return Spoiling.apply(error)  # type: ignore[no-untyped-call, no-any-return]
+
+    Spoiling.n_left = n_steps
+    tasks = [Task(name, (torch.randn(8, 3), torch.randn(8)), loss=loss) for name in "ab"]
+    layer = ModularLayer([nn.Linear(3, 1)], SharedBottom(2, 1))
+    network = MultiTaskNetwork(None, [layer], task_names=["a", "b"])
+    settings = TrainingSettings(rounds=3, execution=Execution(trace=False))
+    (outcome,) = outcomes_of([Run(network, tasks, 0, settings)])
+    assert outcome.status == status
+    assert outcome.failed_step == (5 if status == "failed" else None)
+
+
+def test_a_failure_after_a_stop_is_told_with_its_place_in_the_whole() -> None:
+    settings = SETTINGS.changed(rounds=40)
+    runs = [a_run(0, settings), poisoned_run(1, 25, float("nan"), settings)]
+    for progress in train(runs):
+        if progress.round == 20 and progress.state is not None:
+            state = progress.state()
+    *_, last = train(runs, resume_from=state)
+    assert last.outcomes is not None and progress.outcomes is not None
+    failed = last.outcomes[1].failed_step
+    assert failed == progress.outcomes[1].failed_step
+    assert failed is not None and failed // 2 == 25  # two tasks

@@ -54,8 +54,8 @@ class FixedMatrix(_Table):
 
     def __init__(self, matrix: Tensor | Sequence[Sequence[int]], *, reduce: str = "mean") -> None:
         try:
-            table = torch.as_tensor(matrix).to(torch.get_default_dtype())
-        except (TypeError, ValueError) as error:  # rows of different lengths, or no numbers
+            table = torch.as_tensor(matrix).detach().to(torch.get_default_dtype())
+        except (RuntimeError, TypeError, ValueError) as error:  # unequal rows, or no numbers
             raise ValueError(
                 "`matrix` should be of shape [T, C] with entries 0 and 1. "
                 f"Found `matrix = {matrix!r}`."

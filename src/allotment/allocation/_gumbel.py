@@ -8,7 +8,7 @@ from typing import Any, overload
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_field_types, check_positive, check_probability
+from .._checks import check_choice, check_field_types, check_positive, check_probability, described
 from .._ops import can_draw, drawn_weights
 from ._base import Allocation, row
 
@@ -216,7 +216,13 @@ def prior(
     """Returns the starting probabilities, shape ``[T, C]``."""
     if isinstance(p_init, float | int):
         check_probability("p_init", p_init)  # as it was given, before it is rounded
-    values = torch.as_tensor(p_init, dtype=torch.get_default_dtype())
+    try:
+        values = torch.as_tensor(p_init, dtype=torch.get_default_dtype()).detach()
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise TypeError(
+            f"`p_init` should be one number or numbers of shape [{n_tasks}, {n_components}]. "
+            f"Found {described(p_init)}."
+        ) from error
     if values.ndim != 0 and values.shape != (n_tasks, n_components):
         raise ValueError(
             f"`p_init` should be one number or of shape [{n_tasks}, {n_components}]. "

@@ -9,9 +9,13 @@ from scipy.cluster import hierarchy
 from scipy.spatial.distance import squareform
 from sklearn.metrics import silhouette_score
 
+from .._checks import check_count, numbers
 from .._schema import Floats
+from ._arguments import as_similarity
 
 _DIGITS = 10  # of a height in the tree: distances that differ by rounding alone are a tie
+
+_MOST_CLUSTERS = 200  # that cuts of the tree are tried for; each takes T * T numbers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,6 +41,7 @@ def linkage(similarity: Floats) -> Floats:
     Its shape is ``[T - 1, 4]``, a row for each merge, as SciPy writes it: the two clusters, their
     distance, and the number of tasks in both.
     """
+    similarity = as_similarity(similarity)
     if len(similarity) < 2:
         return np.zeros((0, 4))
     tree = hierarchy.linkage(squareform(1.0 - similarity, checks=False), method="average")
@@ -55,8 +60,12 @@ def cut(tree: Floats, n_clusters: int) -> tuple[int, ...]:
     Merges at one height are all made or none, so tasks with equal rows are never apart and a tie
     may leave fewer clusters than asked for.
     """
-    if n_clusters < 1:
-        raise ValueError(f"`n_clusters` should be at least 1. Found `n_clusters = {n_clusters}`.")
+    check_count("n_clusters", n_clusters)
+    tree = numbers("tree", tree)
+    if tree.ndim != 2 or (len(tree) and not hierarchy.is_valid_linkage(tree)):
+        raise ValueError(
+            f"`tree` should be one that `linkage` gave. Found shape {list(tree.shape)}."
+        )
     if not len(tree):
         return (0,)
     return numbered(hierarchy.fcluster(tree, n_clusters, criterion="maxclust").tolist())
@@ -65,15 +74,16 @@ def cut(tree: Floats, n_clusters: int) -> tuple[int, ...]:
 def cluster(similarity: Floats) -> Clustering:
     """Returns the clusters at the cut of the tree with the largest mean silhouette.
 
-    The silhouette compares cuts into 2 to T - 1 clusters; of equal ones the fewest clusters are
-    taken. Where the tree has no such cut (all rows equal, two tasks, or all tasks equally unlike)
-    it is undefined, and the clusters are the groups of tasks with equal rows. One cluster of tasks
-    with different rows is therefore never the answer.
+    The silhouette compares cuts into 2 to T - 1 clusters, 200 at most; of equal ones the fewest
+    clusters are taken. Where the tree has no such cut (all rows equal, two tasks, or all tasks
+    equally unlike) it is undefined, and the clusters are the groups of tasks with equal rows. One
+    cluster of tasks with different rows is therefore never the answer.
     """
+    similarity = as_similarity(similarity)
     distance = 1.0 - similarity
     tree = linkage(similarity)
     n_tasks = len(similarity)
-    cuts = dict.fromkeys(cut(tree, n) for n in range(2, n_tasks))
+    cuts = dict.fromkeys(cut(tree, n) for n in range(2, min(n_tasks, _MOST_CLUSTERS + 1)))
     found = [
         Clustering(
             labels=labels,

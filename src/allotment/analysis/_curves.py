@@ -6,8 +6,10 @@ from functools import reduce
 
 import numpy as np
 
+from .._checks import check_count
 from .._schema import Floats
 from ..records import RunRecord
+from ._arguments import of_runs
 from ._estimate import Estimate, estimate, half_width
 
 
@@ -38,11 +40,11 @@ def smooth(curve: Floats, window: int) -> Floats:
     >>> smooth(np.array([4.0, 2.0, 0.0, 4.0]), 2).tolist()
     [4.0, 3.0, 1.0, 2.0]
     """
-    if window < 1:
-        raise ValueError(f"`window` should be at least 1. Found `window = {window}`.")
+    check_count("window", window)
     return np.array([curve[max(0, end - window) : end].mean() for end in range(1, len(curve) + 1)])
 
 
+@of_runs
 def loss_band(records: Sequence[RunRecord], window: int) -> Band:
     """Returns the training loss, mean over tasks, of runs that reached their end.
 
@@ -51,6 +53,7 @@ def loss_band(records: Sequence[RunRecord], window: int) -> Band:
             are taken and the others read off between their own.
         window: Rounds to smooth over; at least one entry is taken.
     """
+    check_count("window", window)
     finished = [record for record in records if record.finished and len(record.rounds)]
     if not finished:
         nothing = np.zeros(0)
@@ -72,6 +75,7 @@ def _smoothed(record: RunRecord, window: int) -> Floats:
     return smooth(record.losses.mean(axis=1), max(1, round(window / max(interval, 1.0))))
 
 
+@of_runs
 def error_curves(records: Sequence[RunRecord]) -> ErrorCurves:
     """Returns the validation error over rounds of runs that reached their end.
 
@@ -81,6 +85,7 @@ def error_curves(records: Sequence[RunRecord]) -> ErrorCurves:
     return _curves_of([_errors(record) for record in records if record.finished])
 
 
+@of_runs
 def validation_loss_curves(records: Sequence[RunRecord]) -> ErrorCurves:
     """Returns the validation loss, mean over tasks, over rounds of runs that reached their end."""
     return _curves_of([_losses(record) for record in records if record.finished])
@@ -96,6 +101,7 @@ def _curves_of(curves: Sequence[tuple[Floats, Floats]]) -> ErrorCurves:
     return ErrorCurves(runs=runs, rounds=rounds, mean=np.mean(errors, axis=0))
 
 
+@of_runs
 def late_change(records: Sequence[RunRecord]) -> Estimate:
     """Returns how validation error, 0 to 1, changed from the third quarter of rounds to the last.
 

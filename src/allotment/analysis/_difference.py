@@ -9,8 +9,11 @@ from scipy import stats
 
 from .._schema import Floats
 from ..records import RunRecord
+from ._arguments import of_runs
 from ._estimate import estimate
 from ._measure import measure
+
+_DIGITS = 10  # to which differences are told apart, beside the largest
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +32,7 @@ class PairedDifference:
         return self.mean - self.half_width, self.mean + self.half_width
 
 
+@of_runs
 def paired_difference(
     records_a: Sequence[RunRecord], records_b: Sequence[RunRecord]
 ) -> PairedDifference:
@@ -70,6 +74,18 @@ def _t_p_value(differences: Floats) -> float:
 def _wilcoxon_p_value(differences: Floats) -> float:
     if len(differences) < 2:
         return math.nan
-    if not differences.any():
-        return 1.0
-    return float(stats.wilcoxon(differences).pvalue)
+    # Differences of equal numbers may differ by rounding, which would break ties.
+    size = np.abs(differences).max()
+    rounded = np.round(differences / size, _DIGITS) if size else differences
+    return _signed_rank_p_value(rounded[rounded != 0])
+
+
+def _signed_rank_p_value(differences: Floats) -> float:
+    """Returns the exact p-value of both sides, where ties have the means of their ranks."""
+    ranks = np.rint(2 * stats.rankdata(np.abs(differences))).astype(int)  # whole, halves too
+    chances = np.ones(1)  # of each sum of the ranks above 0, were every sign a toss
+    for rank in ranks:
+        nothing = np.zeros(rank)
+        chances = (np.append(chances, nothing) + np.append(nothing, chances)) / 2
+    above = int(ranks[differences > 0].sum())
+    return min(1.0, 2 * float(min(chances[: above + 1].sum(), chances[above:].sum())))

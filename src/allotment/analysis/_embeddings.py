@@ -7,10 +7,12 @@ from numpy.typing import ArrayLike
 
 from .._schema import Floats
 from ..records import RunRecord
+from ._arguments import as_rows, as_similarity, of_runs
 
 _NOTHING = 1e-12  # a squared distance that is left by rounding
 
 
+@of_runs
 def embeddings(record: RunRecord) -> Floats:
     """Returns which components each task uses at the end, shape ``[T, C]``.
 
@@ -28,7 +30,7 @@ def distinct_groups(embeddings: ArrayLike) -> list[list[int]]:
     [[0, 2], [1]]
     """
     groups: dict[tuple[float, ...], list[int]] = {}
-    for task, row in enumerate(np.asarray(embeddings).tolist()):
+    for task, row in enumerate(as_rows(embeddings).tolist()):
         groups.setdefault(tuple(row), []).append(task)
     return list(groups.values())
 
@@ -40,7 +42,7 @@ def cosine_similarity(embeddings: ArrayLike) -> Floats:
     task and itself, and as unlike (0) every task that uses something. Clusters of such tasks say
     nothing of what tasks have in common; `Outcome.dead` names them.
     """
-    rows: Floats = np.asarray(embeddings, dtype=float)
+    rows = as_rows(embeddings)
     products = rows @ rows.T  # [T, T]
     squares = np.diagonal(products)
     empty = squares == 0
@@ -68,7 +70,7 @@ def classical_mds(similarity: Floats) -> MDS:
     2 - 2 cos; distances in the plane are never longer. Nothing is drawn at random: of the two
     mirror images of an axis, the one whose farthest point is at its positive end is taken.
     """
-    squares = 2.0 - 2.0 * similarity
+    squares = 2.0 - 2.0 * as_similarity(similarity)
     n_tasks = len(squares)
     centring = np.eye(n_tasks) - 1.0 / n_tasks
     products = -0.5 * centring @ squares @ centring

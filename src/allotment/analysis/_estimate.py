@@ -1,11 +1,13 @@
 """A mean over runs that carries its spread."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import stats
+
+from .._checks import numbers
 
 CONFIDENCE = 0.9  # of every interval, as in the paper's figures
 
@@ -64,7 +66,9 @@ class Estimate:
 
 def estimate(values: Iterable[float]) -> Estimate:
     """Returns mean, spread and interval of ``values``; those that are not finite are left out."""
-    finite = np.array([value for value in values if math.isfinite(value)], dtype=float)
+    is_drawn = isinstance(values, Iterator)  # from a generator, for once
+    found = np.atleast_1d(numbers("values", list(values) if is_drawn else values))
+    finite = found[np.isfinite(found)]
     n = len(finite)
     if n == 0:
         return Estimate(mean=math.nan, sd=math.nan, half_width=math.nan, median=math.nan, n=0)

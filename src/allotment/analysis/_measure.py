@@ -7,8 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from .._checks import described
 from .._schema import Evaluation, Floats
 from ..records import RunRecord
+from ._arguments import of_runs
 from ._clusters import cut, linkage, numbered
 from ._embeddings import cosine_similarity, distinct_groups, embeddings
 from ._estimate import Estimate, estimate
@@ -33,6 +35,7 @@ class Summary:
     n_separated: int | None  # runs in which the clusters of the embeddings are the families
 
 
+@of_runs
 def measure(record: RunRecord) -> float:
     """Returns what the experiment reports of a run; NaN where the run failed.
 
@@ -42,6 +45,7 @@ def measure(record: RunRecord) -> float:
     return _measured(record, record.outcome.test)
 
 
+@of_runs
 def validation_measure(record: RunRecord) -> float:
     """Returns the same of a run on the validation splits, to choose by; NaN where it failed.
 
@@ -125,6 +129,7 @@ def separates(record: RunRecord) -> bool | None:
     return cut(tree, len(set(families))) == numbered(families)
 
 
+@of_runs
 def n_suites(records: Sequence[RunRecord]) -> int:
     """Returns how many different suites of tasks the runs are of."""
     return len({(record.header.task_names, record.header.families) for record in records})
@@ -139,6 +144,7 @@ def check_one_suite(records: Sequence[RunRecord]) -> None:
         )
 
 
+@of_runs
 def group_runs(records: Sequence[RunRecord]) -> dict[tuple[str, str, str], list[RunRecord]]:
     """Returns the runs of each (experiment, condition, method), in order of seed."""
     groups: defaultdict[tuple[str, str, str], list[RunRecord]] = defaultdict(list)
@@ -148,6 +154,7 @@ def group_runs(records: Sequence[RunRecord]) -> dict[tuple[str, str, str], list[
     return dict(groups)
 
 
+@of_runs
 def summarise(records: Sequence[RunRecord]) -> Summary:
     """Returns what the runs of one group say together; failed runs are only counted."""
     finished = [record for record in records if record.finished]
@@ -177,6 +184,7 @@ def _count(answers: Iterable[bool | None]) -> int | None:
     return None if not known or None in known else sum(map(bool, known))
 
 
+@of_runs
 def typical_run(records: Sequence[RunRecord]) -> RunRecord | None:
     """Returns the run with the median measure (the lower of two), if any reached its end."""
     finished = [record for record in records if math.isfinite(measure(record))]
@@ -184,6 +192,7 @@ def typical_run(records: Sequence[RunRecord]) -> RunRecord | None:
     return ordered[(len(ordered) - 1) // 2] if ordered else None
 
 
+@of_runs
 def accuracy_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     """Returns the test accuracy of each task by name, over the runs that reached their end.
 
@@ -194,6 +203,7 @@ def accuracy_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     return accuracy_by_group(finished, {name: [name] for name in names})
 
 
+@of_runs
 def loss_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     """Returns the test loss of each task by name, over the runs that reached their end.
 
@@ -208,6 +218,7 @@ def loss_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     return {name: estimate(column) for name, column in zip(names, losses.T, strict=True)}
 
 
+@of_runs
 def score_by_task(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     """Returns each task's own metric on the test split, with the metric's name, over runs.
 
@@ -231,6 +242,7 @@ def _metrics_of(task: int, seen: Evaluation) -> str:
     return ", ".join(name for name, own in seen.metrics.items() if not np.isnan(own[task]))
 
 
+@of_runs
 def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     """Returns the mean test accuracy over the tasks of each family, over runs.
 
@@ -245,6 +257,7 @@ def accuracy_by_family(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     return accuracy_by_group(finished, groups)
 
 
+@of_runs
 def accuracy_by_group(
     records: Sequence[RunRecord], groups: Mapping[str, Collection[str]]
 ) -> dict[str, Estimate]:
@@ -252,6 +265,10 @@ def accuracy_by_group(
 
     Tasks without an accuracy do not count. Empty where no run has test accuracies.
     """
+    if not isinstance(groups, Mapping) or not all(map(_are_names, groups.values())):
+        raise TypeError(
+            f"`groups` should be a dict of lists of task names. Found {described(groups)}."
+        )
     finished = [record for record in records if record.finished]
     accuracies = _accuracies(finished)
     if not len(accuracies):
@@ -267,6 +284,10 @@ def accuracy_by_group(
         group: estimate(map(_mean_of_known, accuracies[:, np.isin(names, list(members))]))
         for group, members in groups.items()
     }
+
+
+def _are_names(members: object) -> bool:
+    return isinstance(members, Collection) and all(isinstance(name, str) for name in members)
 
 
 def _accuracies(finished: Sequence[RunRecord]) -> Floats:

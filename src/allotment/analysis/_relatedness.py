@@ -12,6 +12,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from .._schema import Floats
 from ..records import RunRecord
+from ._arguments import of_runs
 from ._clusters import Clustering, cluster, cut, linkage
 from ._embeddings import cosine_similarity, distinct_groups, embeddings
 from ._estimate import Estimate, estimate
@@ -84,6 +85,7 @@ class Relatedness:
     known: KnownFamilies | None  # None where the records name no families
 
 
+@of_runs
 def relatedness(records: Sequence[RunRecord]) -> Relatedness:
     """Returns which tasks belong together in runs of one method; failed runs are left out."""
     finished = [record for record in records if record.finished]

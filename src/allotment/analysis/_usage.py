@@ -6,11 +6,14 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import entr
 
+from .._checks import is_list_of
 from .._schema import Floats
 from ..records import RunRecord
+from ._arguments import of_runs
 from ._embeddings import embeddings
 
 
+@of_runs
 def used_shares(record: RunRecord) -> Floats:
     """Returns the share of all components that each task uses, 0 to 1, shape ``[T]``.
 
@@ -62,6 +65,7 @@ class Usage:
     diversity: Floats  # [L], 0 to 1
 
 
+@of_runs
 def usage_by_kind(records: Sequence[RunRecord], tasks: Sequence[int] | None = None) -> Usage:
     """Returns how much runs of one network use each kind of component in each layer.
 
@@ -70,6 +74,12 @@ def usage_by_kind(records: Sequence[RunRecord], tasks: Sequence[int] | None = No
     if not records:
         raise ValueError("`records` should hold at least one run. Found none.")
     header = records[0].header
+    if tasks is not None and not (
+        is_list_of(tasks, int) and all(0 <= task < len(header.task_names) for task in tasks)
+    ):
+        raise ValueError(
+            f"`tasks` should be indices of {len(header.task_names)} tasks. Found {tasks!r}."
+        )
     kinds = tuple(dict.fromkeys(header.component_kinds))
     in_layers = split_layers(np.array([header.component_kinds]), header.layer_sizes)  # L of [1, C]
     used = [_layers(run, tasks) for run in records]  # R times L of [T, C]

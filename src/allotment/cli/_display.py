@@ -8,6 +8,8 @@ import numpy as np
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn
 
+from ._output import printable
+
 if TYPE_CHECKING:  # both are slow to import, and `data` needs neither
     from ..experiments import RunGroup
     from ..training import Progress as TrainingProgress
@@ -97,7 +99,7 @@ class Display:
             self._print(f"{self._n_done} done  {group.name}  {state}")
 
     def _print(self, text: str) -> None:
-        self._bars.console.print(text, highlight=False)
+        say(self._bars.console, text)
 
     def _is_time(self, shown: _Shown, done: int, n_rounds: int) -> bool:
         is_far = not self._several and done * N_LINES >= n_rounds * shown.lines
@@ -133,4 +135,4 @@ def duration(seconds: float) -> str:
 
 def say(console: Console, text: str) -> None:
     """Prints a line as it is: a path or a command should never be broken."""
-    console.print(text, highlight=False, markup=False, soft_wrap=True)
+    console.print(printable(text), highlight=False, markup=False, soft_wrap=True)

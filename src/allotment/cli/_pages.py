@@ -13,14 +13,17 @@ from ..paper import COMPARISONS, EXPERIMENTS, MAP_PAGE, MAPS, map_summary
 from ..records import (
     RecordError,
     RunRecord,
+    file_name,
     keep,
     keep_rates,
     read_declarations,
     read_kept,
     read_runs,
     unfinished_runs,
+    write_bytes,
 )
 from ._display import say
+from ._output import printable
 from ._terminal_table import print_table
 
 if TYPE_CHECKING:
@@ -47,7 +50,7 @@ def write_page(folders: Sequence[Path], page: Path) -> None:
         raise RecordError(
             f"`output` should be in a folder that can be made. Found {error}."
         ) from error
-    page.write_text(html_page(records, report_specs(records, *folders)), encoding="utf-8")
+    write_bytes(page, html_page(records, report_specs(records, *folders)).encode())
 
 
 def show_embeddings(options: Namespace) -> int:
@@ -65,10 +68,10 @@ def show_embeddings(options: Namespace) -> int:
     options.output.mkdir(parents=True, exist_ok=True)  # before anything is said
     console = Console()
     for view in views:
-        console.print(f"[bold]{escape(view.title)}[/bold]\n", highlight=False)
+        console.print(f"[bold]{escape(printable(view.title))}[/bold]\n", highlight=False)
         for table in view.tables:
             if table.caption:
-                console.print(table.caption, highlight=False, markup=False)
+                console.print(printable(table.caption), highlight=False, markup=False)
             print_table(console, table)
             console.print()
     paths = write_views(views, options.output)
@@ -94,7 +97,7 @@ def docs(options: Namespace) -> int:
 
     root: Path = options.root
     for path, text in generated_pages(root).items():
-        path.write_text(text, encoding="utf-8")
+        write_bytes(path, text.encode())
         print(f"Wrote {path}.")
     records, _, mapped = _kept(root)
     shown = [*records, *mapped]
@@ -156,7 +159,7 @@ def _kept(root: Path) -> tuple[list[RunRecord], list[RunRecord], list[RunRecord]
 
 def _remarked(spec: "ReportSpec", results: Path) -> "ReportSpec":
     """Returns a spec with what is written beside the kept results, if anything is."""
-    path = results / spec.experiment / "remark.md"
+    path = results / file_name(spec.experiment) / "remark.md"
     remark = path.read_text(encoding="utf-8").strip() if path.is_file() else ""
     return replace(spec, remark=remark)
 

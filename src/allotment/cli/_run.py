@@ -32,9 +32,10 @@ from ..experiments import (
     varied,
 )
 from ..paper import COMPARISONS, EXPERIMENTS, SUITES, comparison_of, experiment_named
-from ..records import find_copy, read_options, read_run
+from ..records import RecordError, RunRecord, find_copy, read_options, read_run
 from ..training import asked_by_signals, plan
 from ._display import Display, said_of, say
+from ._output import printable
 from ._terminal_table import print_table
 
 # Options of a sweep that stay as they began, and those that may be others when it is resumed.
@@ -89,11 +90,16 @@ def run(options: Namespace) -> int:
             return 1
         except Stopped as stopped:
             return _say_stopped(console, sweep, str(stopped))
-    print_results(console, sweep.experiment, folders)
+    records = print_results(console, sweep.experiment, folders)
     if sweep.experiment.report.over:
         _draw_tradeoff(console, sweep, folders)
     say(console, f"Records: {sweep.out}")
     say(console, f"A page of them: allotment report {sweep.out} -o report.html")
+    if not any(record.finished for record in records):
+        raise RecordError(
+            f"A sweep should have a run that finishes. Found {len(records)} in `{sweep.out}`, all "
+            "of which met a loss that was not finite."
+        )
     return 0
 
 
@@ -192,7 +198,7 @@ def _settled(options: Namespace, experiment: str, file: ExperimentFile | None) -
     folder: Path | None = options.resume
     if folder is None:
         return given | {"command": options.command}
-    kept = read_options(folder)
+    kept = read_options(folder, {name: given[name] for name in FIXED if name in given})
     kept["group_size"] = kept.pop("together", kept.get("group_size"))  # its name in version 0.1
     for name in FIXED:
         if given.get(name, kept.get(name)) != kept.get(name):
@@ -257,8 +263,8 @@ def _draw_tradeoff(console: Console, sweep: Sweep, folders: list[Path]) -> None:
     say(console, f"Drawn: {' '.join(map(str, paths))}")
 
 
-def print_results(console: Console, experiment: Experiment, folders: list[Path]) -> None:
-    """Prints what runs show, as a table, and as sentences unless methods are many."""
+def print_results(console: Console, experiment: Experiment, folders: list[Path]) -> list[RunRecord]:
+    """Prints what runs show, as a table, and as sentences unless methods are many; returns them."""
     from ..report import brief_table, summary_text  # here, since figures take long to import
 
     records = [read_run(folder) for folder in folders]
@@ -267,6 +273,7 @@ def print_results(console: Console, experiment: Experiment, folders: list[Path])
     is_short = experiment.search is not None or experiment.variant_of
     for sentence in () if is_short else summary_text(records, spec):
         text = fill(sentence, console.width, initial_indent="- ", subsequent_indent="  ")
-        console.print(text, highlight=False, markup=False)
+        console.print(printable(text), highlight=False, markup=False)
     console.print()
     print_table(console, brief_table(records, spec))
+    return records

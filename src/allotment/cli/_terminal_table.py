@@ -1,6 +1,7 @@
 """Tables of the report in a terminal."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from textwrap import wrap
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -8,6 +9,8 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table as RichTable
+
+from ._output import printable
 
 if TYPE_CHECKING:  # the report is slow to import
     from ..report import Table
@@ -20,6 +23,7 @@ def print_table(console: Console, table: "Table") -> None:
 
     Where room is short, names, texts and heads take several lines, and numbers never.
     """
+    table = _printable(table)
     gaps = 2 * (len(table.head) - 1)
     for least in (HEAD_WIDTH, 1):  # heads in as few lines as there is room for
         columns = _columns(table, least)
@@ -32,6 +36,11 @@ def print_table(console: Console, table: "Table") -> None:
     for row in table.rows:
         shown.add_row(*map(escape, row))  # a task may be called "[b]"
     console.print(shown, crop=False)
+
+
+def _printable(table: "Table") -> "Table":
+    rows = tuple(tuple(map(printable, row)) for row in table.rows)
+    return replace(table, head=tuple(map(printable, table.head)), rows=rows)
 
 
 def _columns(table: "Table", least: int) -> list["_Column"]:

@@ -34,6 +34,8 @@ def checkpoints_of(group: RunGroup, sweep: Sweep) -> Checkpoints:
 class Recording:
     """Writes what is told of one run group, from the newest checkpoint where it resumes.
 
+    From its beginning to its end, or its interruption, no other process writes these runs.
+
     Args:
         group: Whose runs they are.
         sweep: That they belong to.
@@ -48,6 +50,7 @@ class Recording:
         self._checkpoints = checkpoints_of(group, sweep)
         self._writers: list[RunWriter] = []
         self.is_finished = False
+        self._checkpoints.lock.claim()
         n_rounds = group.runs[0].settings.rounds
         self.state = self._checkpoints.newest(say, n_rounds) if resumes else None
         if self.state is None:
@@ -71,6 +74,7 @@ class Recording:
         """Marks runs that have begun and are not finished."""
         for writer in self._writers:
             writer.interrupt(reason)
+        self._checkpoints.lock.release()
 
     def _open(self, environment: Environment) -> None:
         out, headers, state = self._sweep.out, self._group.headers, self.state
@@ -106,4 +110,5 @@ class Recording:
         for writer, outcome in zip(self._writers, progress.outcomes, strict=True):
             writer.close(outcome)
         self._checkpoints.remove()
+        self._checkpoints.lock.release()
         self.is_finished = True

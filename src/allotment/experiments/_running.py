@@ -10,7 +10,9 @@ from ..records import (
     RunRecord,
     check_new,
     check_same,
+    close_options,
     read_run,
+    remove_options,
     rounds_of,
     write_copy,
     write_declaration,
@@ -68,9 +70,16 @@ def run_sweep(
     else:
         check_new(folders)
     _describe(sweep, groups[0])
-    left = _left(groups, sweep, say)
-    if left:
-        _record(left, sweep, launcher, stop, on_progress, say)
+    try:
+        left = _left(groups, sweep, say)
+        if left:
+            _record(left, sweep, launcher, stop, on_progress, say)
+    except Exception:
+        if sweep.options and not any(folder.exists() for folder in folders):
+            remove_options(sweep.out, sweep.options)  # nothing is left that could be resumed
+        raise
+    if sweep.options:
+        close_options(sweep.out, sweep.options)
     return folders
 
 
@@ -256,14 +265,17 @@ def _left(groups: list[RunGroup], sweep: Sweep, say: Callable[[str], None]) -> l
     left = [group for group in groups if not (sweep.resume and _is_finished(group, sweep))]
     for group in groups:
         if group not in left:
-            checkpoints_of(group, sweep).remove()  # killed before it could do so itself
+            checkpoints = checkpoints_of(group, sweep)
+            checkpoints.remove()  # killed before it could do so itself
+            checkpoints.lock.check_free()  # which removes one that was left behind
     if not left:
         say(f"Nothing is left to do: every run of the sweep in {sweep.out} has its summary.")
     return left
 
 
 def _check_resumable(group: RunGroup, sweep: Sweep, say: Callable[[str], None]) -> None:
-    """Raises where runs that are there cannot go on as the sweep asks."""
+    """Raises where runs that are there cannot go on as the sweep asks, or still do."""
+    checkpoints_of(group, sweep).lock.check_free()
     folders, is_finished = folders_of(group, sweep), _is_finished(group, sweep)
     for folder, header, run in zip(folders, group.headers, group.runs, strict=True):
         has_ended = (folder / "summary.json").exists()

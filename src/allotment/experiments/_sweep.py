@@ -19,6 +19,8 @@ from ._file import ExperimentFile
 from ._methods import Method
 from ._search import check_can_choose
 
+_MOST_RUNS = 100_000  # of a method, whose networks are all made before the first of them trains
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sweep:
@@ -65,6 +67,8 @@ class Sweep:
         n_runs = self.experiment.n_runs if self.n_runs is None else self.n_runs
         object.__setattr__(self, "n_runs", n_runs)
         check_at_least("runs", n_runs, 1)
+        if n_runs > _MOST_RUNS:
+            raise ValueError(f"`runs` should be at most {_MOST_RUNS}. Found `runs = {n_runs}`.")
         check_at_least("first-seed", self.first_seed, 0)
         if self.group_size is not None:
             check_at_least("group-size", self.group_size, 1)
@@ -120,10 +124,10 @@ class RunGroup:
         """
         first = self.runs[0]
         return (
-            first.settings.in_common() == run.settings.in_common()
-            and (mixes_rates or first.settings.optimization == run.settings.optimization)
-            and _is_learnt(first) == _is_learnt(run)
+            _is_learnt(first) == _is_learnt(run)
             and not difference(first.network, run.network)
+            and first.settings.in_common() == run.settings.in_common()
+            and (mixes_rates or first.settings.optimization == run.settings.optimization)
             and have_like_examples(first, run)
         )
 
@@ -160,16 +164,17 @@ def _whole_groups(sweep: Sweep, conditions: Sequence[str]) -> list[RunGroup]:
     pairs = [(method, seed) for method in methods for seed in sweep.seeds]
     mixes = sweep.is_search or experiment.data.joined
     whole: list[RunGroup] = []
+    # By group and method: such runs differ in numbers alone.
+    costs: dict[tuple[RunGroup, str], int] = {}
     for condition in conditions:
-        costs: dict[str, int] = {}  # by method: the runs of one differ in numbers alone
         for method, run in _runs(sweep, condition, pairs):
             group = next((each for each in whole if each.takes(run, mixes_rates=mixes)), None)
             if group is None:
                 group = RunGroup()
                 whole.append(group)
-            if method.name not in costs:
-                costs[method.name] = step_operations(run)
-            cost = costs[method.name]
+            cost = costs.get((group, method.name))
+            if cost is None:
+                cost = costs[group, method.name] = step_operations(run)
             group.add(method, run, experiment.header(method, condition, run, sweep.command, cost))
     return whole
 

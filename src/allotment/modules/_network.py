@@ -137,8 +137,18 @@ class TaskNetwork(nn.Module, ABC):
                 raise ValueError(f"`task` should be one of {self.task_names}. Found {task!r}.")
             return self.task_names.index(task)
         if isinstance(task, Tensor):
+            if task.numel() != 1 or task.is_floating_point() or task.is_complex():
+                raise TypeError(
+                    "`task` should be one whole number where it is a tensor. Found shape "
+                    f"{list(task.shape)} of {str(task.dtype).removeprefix('torch.')}."
+                )
             return task
-        index = operator.index(task)  # NumPy's integers too
+        try:
+            index = operator.index(task)  # NumPy's integers too
+        except TypeError as error:
+            raise TypeError(
+                f"`task` should be a task's name or index. Found {described(task)}."
+            ) from error
         if not 0 <= index < self.n_tasks:
             raise ValueError(f"`task` should be in 0 to {self.n_tasks - 1}. Found {index}.")
         return index

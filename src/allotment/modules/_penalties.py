@@ -10,13 +10,19 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from .._checks import check_fraction
+from .._checks import check_fraction, check_number, described, is_list_of
 
 
 def expected_share(probabilities: Tensor, costs: Tensor | None = None) -> Tensor:
     """Returns the expected share of open gates, each counted once or by its cost ``[C]``."""
+    _check_probabilities(probabilities)
     if costs is None:
         return probabilities.mean()
+    if not isinstance(costs, Tensor) or costs.shape != probabilities.shape[-1:]:
+        raise TypeError(
+            f"`costs` should be a tensor of shape {list(probabilities.shape[-1:])}, one for each "
+            f"component. Found {_found(costs)}."
+        )
     return (probabilities @ (costs / costs.sum())).mean()
 
 
@@ -46,6 +52,9 @@ def budget_penalty(
     """
     if not isinstance(budget, Tensor):
         check_fraction("budget", budget)
+    elif not budget.is_floating_point():
+        raise TypeError(f"`budget` should be floating-point. Found {budget.dtype}.")
+    weight = _factor("weight", weight)
     return weight * (expected_share(probabilities, costs) - budget).clamp_min(0.0)
 
 
@@ -62,6 +71,9 @@ def entropy_penalty(
     the entropy is a mean over gates is our choice, so that its weight means the same in a
     network of any size).
     """
+    _check_probabilities(probabilities)
+    weight, progress = _factor("weight", weight), _factor("progress", progress)
+    check_number("power", power)
     p = probabilities.clamp(1e-6, 1 - 1e-6)
     entropy = -(p * p.log() + (1 - p) * (1 - p).log())
     return weight * progress**power * entropy.mean()
@@ -71,6 +83,7 @@ def connection_penalty(
     probabilities: Tensor, *, weight: float | Tensor = 1.0, costs: Tensor | None = None
 ) -> Tensor:
     """Charges for every open gate: ``weight`` times the expected share, by ``costs`` if given."""
+    weight = _factor("weight", weight)
     return weight * expected_share(probabilities, costs)
 
 
@@ -78,7 +91,38 @@ def disconnect_penalty(
     probabilities: Tensor, layer_sizes: Sequence[int], *, weight: float | Tensor = 1.0
 ) -> Tensor:
     """Charges for the probability, in each layer, that no gate is open; summed over layers."""
+    _check_probabilities(probabilities)
+    weight = _factor("weight", weight)
+    n_components = probabilities.shape[-1]
+    if not is_list_of(layer_sizes, int) or sum(layer_sizes) != n_components:
+        raise ValueError(
+            f"`layer_sizes` should be whole numbers that add up to {n_components} components. "
+            f"Found {layer_sizes!r}."
+        )
     # Gate by gate: the gradient of `prod` makes the host wait for the device.
     layers = (1 - probabilities).split(list(layer_sizes), dim=-1)
     shut = [reduce(torch.mul, layer.unbind(-1)) for layer in layers]
     return weight * torch.stack(shut).sum(dim=0).mean()
+
+
+def _check_probabilities(probabilities: Tensor) -> None:
+    is_real = isinstance(probabilities, Tensor) and probabilities.is_floating_point()
+    if not is_real or probabilities.ndim == 0 or 0 in probabilities.shape:
+        raise TypeError(
+            "`probabilities` should be a floating-point tensor of shape [C] or [T, C]. "
+            f"Found {_found(probabilities)}."
+        )
+
+
+def _factor(name: str, value: float | Tensor) -> float | Tensor:
+    """Returns a number that is not NaN, or a tensor; raises where ``value`` is neither."""
+    if isinstance(value, Tensor):
+        return value
+    check_number(name, value)
+    if not abs(value) < float("inf"):
+        raise ValueError(f"`{name}` should be finite. Found `{name} = {value}`.")
+    return float(value)
+
+
+def _found(value: object) -> str:
+    return f"shape {list(value.shape)}" if isinstance(value, Tensor) else described(value)

@@ -28,6 +28,7 @@ def load(
         network: An untrained network of the same architecture, which is filled in place.
     """
     record = read_run(Path(folder))
+    _check_finished(record, Path(folder))
     if network is not None:
         found = as_network(network, list(record.header.task_names))
     else:
@@ -44,6 +45,15 @@ def load(
         for layer in found.modular_layers:
             layer.allocation.keeps_one = False  # as it was trained, and before there was a choice
     return found.eval()
+
+
+def _check_finished(record: RunRecord, folder: Path) -> None:
+    if not record.finished:
+        raise ValueError(
+            "A run whose network is loaded should have finished. Found one in "
+            f"`{folder}` that failed, since its loss was not finite in task batch "
+            f"{record.outcome.failed_step}."
+        )
 
 
 def experiment_of(

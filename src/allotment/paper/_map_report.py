@@ -9,11 +9,12 @@ import numpy as np
 
 from ..analysis import Advantage, Gain, best_on_validation, gain, group_runs
 from ..records import RunRecord
-from ..report import Column, GainPanel, NamedFigure, OwnSection, Table, gain_maps, make_table
+from ..report import Column, GainPanel, NamedFigure, OwnSection, Place, gain_maps, make_table
 from ._map import EXAMPLES, N_TASKS, OTHER_TASKS, OTHER_WIDTHS, POINTS, SIZES, WIDTH, Point, Ways
 
 NOTHING = "–"
 NOT_RUN = "Not run yet."
+PAGE = frozenset({Place.PAGE})
 Key = TypeVar("Key")  # a point, or a condition
 
 
@@ -48,8 +49,14 @@ def pairs_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
         return OwnSection(sentences=(NOT_RUN,))
     usual = {p: cell for p, cell in cells.items() if (p.width, p.n_tasks) == (WIDTH, N_TASKS)}
     said = (*_advice(usual, ways), *_further(cells), *_of_oracle(usual))
+    panels = _panels(cells)
+    columns = [*_places(), *_columns(cells, ways, 1.0)]
+    what = "test loss, and gains in percent of it (90 % interval)"
     return OwnSection(
-        sentences=said, tables=tuple(_tables(cells, ways)), figures=tuple(_figures(cells))
+        sentences=said,
+        tables=tuple(make_table(columns, own, f"{name}: {what}") for name, own in panels.items()),
+        brief=make_table(columns, usual, place=Place.TERMINAL),
+        figures=tuple(_figures(cells)),
     )
 
 
@@ -66,10 +73,12 @@ def sizes_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
         f"the two, {labels[cell.baseline]}: {_text(cell.over_baseline)} percentage points."
         for name, cell in cells.items()
     ]
-    columns: list[Column[str]] = [Column("Examples per task", lambda name: counts[name])]
+    places: list[Column[str]] = [Column("Examples per task", lambda name: counts[name])]
+    columns = [*places, *_columns(cells, ways, 100.0)]
     return OwnSection(
         sentences=tuple(said),
-        tables=(make_table([*columns, *_columns(cells, ways, 100.0)], cells),),
+        tables=(make_table(columns, cells),),
+        brief=make_table(columns, cells, place=Place.TERMINAL),
     )
 
 
@@ -188,23 +197,18 @@ def _columns(found: Mapping[Key, Gain], ways: Ways, factor: float) -> list[Colum
         return NOTHING if missing is None else _text(missing)
 
     return [
-        *(Column(labels[way.name], measured(way.name)) for way in ways.every),
+        *(Column(labels[way.name], measured(way.name), places=PAGE) for way in ways.every),
         Column("Gain over the better", lambda key: _text(found[key].over_baseline)),
         Column("Missing to the oracle", behind, optional=True),
-        Column("Seeds", lambda key: str(found[key].over_baseline.n)),
+        Column("Seeds", lambda key: str(found[key].over_baseline.n), places=PAGE),
     ]
 
 
-def _tables(cells: Mapping[Point, Gain], ways: Ways) -> list[Table]:
-    """Returns a table for each panel of the map."""
-    place: list[Column[Point]] = [
+def _places() -> list[Column[Point]]:
+    """Returns the columns that say which point a row is of."""
+    return [
         Column("Examples per task", lambda point: _count(point.n_examples)),
         Column("Relatedness", lambda point: f"{point.rho:g}"),
-    ]
-    columns = [*place, *_columns(cells, ways, 1.0)]
-    return [
-        make_table(columns, own, f"{title}: test loss, and gains in percent of it (90 % interval)")
-        for title, own in _panels(cells).items()
     ]
 
 

@@ -39,8 +39,6 @@ from ._benchmarks import read_large as read_large
 from ._benchmarks import read_scaling as read_scaling
 from ._benchmarks import read_speed as read_speed
 from ._checkpoint import Checkpoints as Checkpoints
-from ._checkpoint import read_options as read_options
-from ._checkpoint import write_options as write_options
 from ._declaration import find_copy as find_copy
 from ._declaration import read_declarations as read_declarations
 from ._declaration import read_preprocessing as read_preprocessing
@@ -58,8 +56,13 @@ from ._environment import describe_environment as describe_environment
 from ._files import RecordError as RecordError
 from ._files import file_name as file_name
 from ._files import plain as plain
+from ._files import write_bytes as write_bytes
 from ._kept import keep as keep
 from ._kept import read_kept as read_kept
+from ._launches import close_options as close_options
+from ._launches import read_options as read_options
+from ._launches import remove_options as remove_options
+from ._launches import write_options as write_options
 from ._rates import keep_rates as keep_rates
 from ._rates import read_kept_rates as read_kept_rates
 from ._rates import read_rates as read_rates

@@ -1,7 +1,6 @@
-"""What a sweep needs to go on: its options, and checkpoints that are whole or not there."""
+"""Checkpoints of a run group, which are whole or not there."""
 
 import hashlib
-import json
 import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,7 +11,6 @@ from safetensors.torch import load, save
 from .._schema import TrainingState
 from ._files import (
     RecordError,
-    plain,
     read_json,
     reading,
     sync_folder,
@@ -20,28 +18,11 @@ from ._files import (
     write_json,
     writing,
 )
+from ._hashes import json_hash
+from ._lock import Lock
 
 PART_BYTES = 16 * 2**20  # of one file, so that each is easily moved
 _MANIFEST = "checkpoint.json"
-_OPTIONS = "launch.json"
-
-
-def write_options(out: Path, options: dict[str, Any]) -> None:
-    """Writes the options of the sweep started last with its runs in ``out``."""
-    with writing(out):
-        out.mkdir(parents=True, exist_ok=True)
-    write_json(out / _OPTIONS, options)
-
-
-def read_options(out: Path) -> dict[str, Any]:
-    """Returns the options of the sweep started last with its runs in ``out``."""
-    path = out / _OPTIONS
-    if not path.exists():
-        raise RecordError(
-            f"A folder to go on in should hold the `{_OPTIONS}` of a sweep. Found no `{path}`; "
-            "a new sweep takes --out."
-        )
-    return read_json(path)
 
 
 class Checkpoints:
@@ -55,9 +36,13 @@ class Checkpoints:
     Args:
         folder: Where they are, each in a folder of its own.
         runs: The names of the runs; a checkpoint of others is never taken for theirs.
+
+    Attributes:
+        lock: Should be held by whoever writes checkpoints, or the folders of the runs.
     """
 
     def __init__(self, folder: Path, runs: Sequence[str]) -> None:
+        self.lock = Lock(folder.with_name(f"{folder.name}.lock"))
         self._folder = folder
         self._runs = list(runs)
 
@@ -151,12 +136,12 @@ class Checkpoints:
             "runs": self._runs,
             "parts": parts,
         }
-        return content | {"sha256": _hash_of(content)}
+        return content | {"sha256": json_hash(content)}
 
     def _read(self, folder: Path) -> TrainingState:
         manifest = read_json(folder / _MANIFEST)
         with reading(folder):
-            if manifest.pop("sha256") != _hash_of(manifest):
+            if manifest.pop("sha256") != json_hash(manifest):
                 raise ValueError(f"{_MANIFEST} has another hash than it says")
             if manifest["runs"] != self._runs:
                 raise ValueError("it is of other runs")
@@ -176,7 +161,3 @@ class Checkpoints:
 
 def _round(folder: Path) -> int:
     return int(folder.name.removeprefix("round-"))
-
-
-def _hash_of(content: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(plain(content), sort_keys=True).encode()).hexdigest()

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ._files import read_json, reading, write_bytes, write_json, writing
+from ._hashes import file_hash
 
 _DECLARATIONS = "experiments.json"
 _PREPROCESSING = "preprocessing.json"
@@ -69,4 +70,4 @@ def find_copy(out: Path, sha256: str) -> Path | None:
 
 def _hash(path: Path) -> str:
     with reading(path):
-        return hashlib.sha256(path.read_bytes()).hexdigest()
+        return file_hash(path)

@@ -86,8 +86,8 @@ def _version(package: str) -> str:
 def _git_state(folder: Path) -> tuple[str | None, bool]:
     """Returns the commit that ``folder`` stands at, and whether a tracked file differs from it."""
     told = os.environ.get("ALLOTMENT_COMMIT")  # for a copy of the repository without its history
-    if told:
-        return told, False
+    if told:  # as `git describe --dirty` marks it
+        return told.removesuffix("-dirty"), told.endswith("-dirty")
     commit = _git(folder, "rev-parse", "--verify", "HEAD")
     if not commit:
         return None, False
@@ -96,7 +96,8 @@ def _git_state(folder: Path) -> tuple[str | None, bool]:
 
 def _git(folder: Path, *arguments: str) -> str:
     """Returns what git answers; empty where there is no git or no repository."""
-    command = ["git", "-C", str(folder), *arguments]
+    # A folder's own settings may name a program that git runs to find out what has changed.
+    command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments]
     try:
         answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
     except (OSError, subprocess.TimeoutExpired):

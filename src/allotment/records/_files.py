@@ -9,15 +9,12 @@ from contextlib import contextmanager
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
-from safetensors import SafetensorError
 from torch import Tensor
 
+from .._checks import first_line
 from .._schema import Floats
-
-_DAMAGE = (ValueError, KeyError, TypeError, AttributeError, EOFError, BadZipFile, SafetensorError)
 
 
 class RecordError(Exception):
@@ -29,11 +26,13 @@ def reading(path: Path, what: str = "A record") -> Iterator[None]:
     """Turns whatever goes wrong while reading ``path`` into a ``RecordError`` that names it."""
     try:
         yield
+    except RecordError:  # which names a path already
+        raise
     except OSError as error:
         reason = error.strerror or str(error)
         raise RecordError(f"{what} should be readable. Found `{path}`: {reason}.") from error
-    except _DAMAGE as error:
-        reason = f"{type(error).__name__}, {error}"
+    except Exception as error:  # what damage leads to depends on the libraries that read
+        reason = f"{type(error).__name__}, {first_line(error)}"
         raise RecordError(
             f"{what} should be complete. Found `{path}` damaged: {reason}."
         ) from error
@@ -107,11 +106,15 @@ def write_bytes(path: Path, content: bytes | memoryview) -> None:
     """Writes a file under another name and moves it into place, so that no reader sees half."""
     unfinished = path.with_name(f".{path.name}.unfinished")
     with writing(path):
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        unfinished.replace(path)
+        try:
+            with unfinished.open("wb") as file:
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+            unfinished.replace(path)
+        except OSError:
+            unfinished.unlink(missing_ok=True)
+            raise
 
 
 def write_json(path: Path, value: Any) -> None:
@@ -122,6 +125,8 @@ def write_json(path: Path, value: Any) -> None:
 def read_json(path: Path, what: str = "A record") -> dict[str, Any]:
     """Returns the object in a JSON file."""
     with reading(path, what):
+        if path.exists() and not path.is_file():  # a pipe would be waited for
+            raise ValueError("it is not a file")
         value = json.loads(path.read_text(encoding="utf-8"))
         if not isinstance(value, dict):
             raise ValueError(f"an object was expected, not {type(value).__name__}")

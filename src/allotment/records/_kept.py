@@ -14,6 +14,7 @@ from .._schema import Evaluation, Floats
 from ._environment import Environment
 from ._files import RecordError, file_name, floats, plain, read_json, reading, write_bytes, writing
 from ._rates import KEPT as KEPT_RATES
+from ._rates import keeping
 from ._record import (
     RunRecord,
     Snapshots,
@@ -24,6 +25,7 @@ from ._record import (
     outcome_from,
     summary_of,
 )
+from ._shapes import check_entries, check_outcome, check_snapshots
 
 _NO_RUNS = ("speed", KEPT_RATES)  # folders of other records
 _DIGITS = 6  # of a final number
@@ -47,12 +49,13 @@ def keep(records: Sequence[RunRecord], folder: Path, *, with_curves: bool = True
     new: dict[Path, list[RunRecord]] = defaultdict(list)
     for record in records:
         new[_kept_path(folder, record)].append(record)
-    # May refuse, so all of it comes before the first file is written.
-    contents = {path: _merged(path, runs) for path, runs in new.items()}
-    for path, content in contents.items():
-        with writing(path.parent):
-            path.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(path, content.encode())
+    with keeping(folder):
+        # May refuse, so all of it comes before the first file is written.
+        contents = {path: _merged(path, runs) for path, runs in new.items()}
+        for path, content in contents.items():
+            with writing(path.parent):
+                path.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(path, content.encode())
     return sorted(contents)
 
 
@@ -250,7 +253,7 @@ def _record_from(run: dict[str, Any], content: dict[str, Any]) -> RunRecord:
     last = {"rounds": [outcome.rounds], "probabilities": [run["probabilities"]]}
     gates = run.get("gates", last)
     checks = run.get("checks", run.get("looks", []))  # their name in version 0.1
-    return RunRecord(
+    record = RunRecord(
         header=header,
         environment=environment_from(launch["environment"]),
         rounds=np.array(curve["rounds"], dtype=np.int64),
@@ -263,6 +266,10 @@ def _record_from(run: dict[str, Any], content: dict[str, Any]) -> RunRecord:
         ),
         outcome=outcome,
     )
+    check_entries(curve["rounds"])
+    check_outcome(record)
+    check_snapshots(record)
+    return record
 
 
 def _shares(rows: list[str]) -> Floats:

@@ -1,6 +1,6 @@
 """Runs back from their folders."""
 
-import json
+import io
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +9,9 @@ from safetensors.torch import load
 
 from ._environment import Environment
 from ._files import RecordError, floats, read_json, reading
+from ._hashes import check_seal, read_line
 from ._record import RunRecord, Snapshots, checks_from, environment_from, header_from, outcome_from
+from ._shapes import check_entries, check_evaluation, check_outcome, check_snapshots
 
 
 def read_run(folder: Path) -> RunRecord:
@@ -21,22 +23,33 @@ def read_run(folder: Path) -> RunRecord:
     with reading(folder / "settings.json"):
         header = header_from(read_json(folder / "settings.json"))
     environment = read_environment(folder)
-    with reading(folder / "summary.json"):
-        outcome = outcome_from(read_json(folder / "summary.json"))
-    metrics = folder / "metrics.jsonl"
+    metrics, summary = folder / "metrics.jsonl", folder / "summary.json"
+    content = read_json(summary)
+    check_seal(content, summary, "metrics.jsonl", "allocations.npz")
+    with reading(summary):
+        outcome = outcome_from(content)
     with reading(metrics):
         entries = read_entries(metrics)
+        rounds = [entry["round"] for entry in entries]
         losses = floats([entry["losses"] for entry in entries])
-        return RunRecord(
+        record = RunRecord(
             header=header,
             environment=environment,
-            rounds=np.array([entry["round"] for entry in entries], dtype=np.int64),
-            losses=losses.reshape(-1, len(header.task_names)),
+            rounds=np.array(rounds, dtype=np.int64),
+            losses=losses.reshape(len(rounds), len(header.task_names)),
             share_active=floats([entry["share_active"] for entry in entries]),
             validation=checks_from(entries),
             snapshots=read_snapshots(folder / "allocations.npz"),
             outcome=outcome,
         )
+        check_entries(rounds)
+        for _, seen in record.validation:
+            check_evaluation(seen, len(header.task_names))
+    with reading(summary):
+        check_outcome(record)
+    with reading(folder / "allocations.npz"):
+        check_snapshots(record)
+    return record
 
 
 def read_runs(*roots: Path | str) -> list[RunRecord]:
@@ -63,24 +76,26 @@ def read_environment(folder: Path) -> Environment:
 
 def read_weights(folder: Path) -> dict[str, Any]:
     """Returns the state dict of the network trained in the run in ``folder``, on the CPU."""
-    path = folder / "weights.safetensors"
+    path, summary = folder / "weights.safetensors", folder / "summary.json"
+    check_seal(read_json(summary), summary, path.name)
     with reading(path):
         return dict(load(path.read_bytes()))
 
 
-def read_entries(path: Path, *, may_be_cut: bool = False) -> list[dict[str, Any]]:
+def read_entries(path: Path, n: int | None = None) -> list[dict[str, Any]]:
     """Returns the log entries of a run; one that failed before its first has none.
 
-    ``may_be_cut``: of a run that was stopped while it wrote its last line, which does not count.
+    ``n``: the first of them alone, since a run that was killed may have left part of a line.
     """
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
-    lines = text.splitlines(True)
-    return [json.loads(line) for line in lines if line.endswith("\n") or not may_be_cut]
+    lines = path.read_bytes().splitlines(True) if path.exists() else []
+    return [read_line(line, number) for number, line in enumerate(lines[:n], start=1)]
 
 
 def read_snapshots(path: Path) -> Snapshots:
     """Returns the gates over time that a run has written."""
-    with reading(path), np.load(path, allow_pickle=False) as arrays:
+    with reading(path):
+        content = io.BytesIO(path.read_bytes())  # of a damaged file, NumPy leaves the handle open
+        arrays = np.load(content, allow_pickle=False)
         return Snapshots(rounds=arrays["rounds"], probabilities=arrays["probabilities"])
 
 

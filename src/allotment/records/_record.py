@@ -11,6 +11,7 @@ from .._schema import Evaluation, Floats, LogEntry, Outcome, RunHeader
 from ..settings import TrainingSettings, from_record
 from ._environment import Environment
 from ._files import floats, plain
+from ._shapes import check_fields, check_header
 
 _TUPLES = (
     *("task_names", "families", "layer_sizes", "component_names", "component_kinds"),
@@ -67,7 +68,9 @@ def header_from(value: dict[str, Any]) -> RunHeader:
         known["settings"] = settings = settings | {"training": training}
     if "kind" in settings.get("allocation", {}):
         known["settings"] = settings | {"allocation": _allocation(settings["allocation"])}
-    return RunHeader(**known)
+    header = RunHeader(**known)
+    check_header(header)
+    return header
 
 
 def _allocation(value: dict[str, Any]) -> dict[str, Any]:
@@ -102,7 +105,9 @@ def _filled(defaults: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
 def environment_from(value: dict[str, Any]) -> Environment:
     """Returns the environment that was written as ``value``."""
     resumed = tuple(environment_from(part) for part in value.get("resumed", ()))
-    return Environment(**_known(Environment, value) | {"resumed": resumed})
+    environment = Environment(**_known(Environment, value) | {"resumed": resumed})
+    check_fields(environment)
+    return environment
 
 
 def evaluation_from(value: dict[str, Any] | None) -> Evaluation | None:

@@ -1,9 +1,10 @@
 """A run's folder while the run goes on, and taken up again after the run was stopped."""
 
 import io
-import json
 import os
+import shutil
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -24,8 +25,11 @@ from ._files import (
     write_json,
     writing,
 )
+from ._hashes import checked_line, sealed
 from ._reader import read_entries, read_environment, read_snapshots
 from ._record import entry_line, first_difference, header_from, summary_of
+
+_HASHED = ("metrics.jsonl", "allocations.npz", "weights.safetensors")  # in the summary
 
 
 def run_folder(out: Path, header: RunHeader) -> Path:
@@ -81,6 +85,7 @@ class RunWriter:
         self._rounds = list(earlier.rounds) if earlier else []
         self._probabilities = list(earlier.probabilities) if earlier else []
         self._open = earlier is None or not earlier.is_closed
+        self._is_new = earlier is None
         self.n_done = earlier.n_done if earlier else 0  # rounds, also inside a logging interval
         if earlier is None:
             check_new([folder])
@@ -93,7 +98,7 @@ class RunWriter:
         """Appends an entry to the metrics; does nothing to a run that is closed."""
         if not self._open:
             return
-        line = json.dumps(entry_line(entry), ensure_ascii=False)
+        line = checked_line(entry_line(entry))
         path = self.folder / "metrics.jsonl"
         with writing(path), path.open("a", encoding="utf-8") as file:
             file.write(line + "\n")
@@ -115,7 +120,9 @@ class RunWriter:
             return
         self._write_allocations(outcome.matrix)
         write_bytes(self.folder / "weights.safetensors", _packed(outcome.weights))
-        write_json(self.folder / "summary.json", summary_of(outcome))
+        hashed = [self.folder / name for name in _HASHED]
+        content = sealed(summary_of(outcome), "summary.json", hashed)
+        write_json(self.folder / "summary.json", content)
         self._open = False
 
     def add_test(self, outcome: Outcome) -> None:
@@ -123,13 +130,27 @@ class RunWriter:
         write_json(self.folder / "summary.json", summary_of(outcome))
 
     def interrupt(self, reason: str = "interrupted") -> None:
-        """Writes what there is and why the run stopped; does nothing to a run that is closed."""
+        """Writes what there is and why the run stopped; does nothing to a run that is closed.
+
+        Of a new run that has not come so far as its first round nothing is left, so that its folder
+        is not in the way of the next attempt.
+        """
         if not self._open:
+            return
+        if self._is_new and not self.n_done and not self._rounds:
+            self._remove()
             return
         self._write_allocations(None)
         rounds = max([self.n_done, *self._rounds[-1:]])
         write_json(self.folder / "interrupted.json", {"reason": reason, "rounds": rounds})
         self._open = False
+
+    def _remove(self) -> None:
+        self._open = False
+        shutil.rmtree(self.folder, ignore_errors=True)
+        for parent in self.folder.parents[:2]:  # of the method, and of the condition
+            with suppress(OSError):
+                parent.rmdir()  # where nothing else is in it
 
     def _write_allocations(self, matrix: Floats | None) -> None:
         shape = (len(self.header.task_names), len(self.header.component_names))
@@ -212,17 +233,16 @@ def _reopened(
 
 def _entries_until(folder: Path, state: TrainingState) -> Earlier:
     """Returns the log entries from before a state was taken."""
-    with reading(folder / "metrics.jsonl"):
-        entries = read_entries(folder / "metrics.jsonl", may_be_cut=True)
-    rounds = [entry["round"] for entry in entries]
-    snapshots = read_snapshots(folder / "allocations.npz")
     n = state.n_entries
-    if len(rounds) < n or snapshots.rounds[:n].tolist() != rounds[:n]:
+    with reading(folder / "metrics.jsonl"):
+        rounds = [entry["round"] for entry in read_entries(folder / "metrics.jsonl", n)]
+    snapshots = read_snapshots(folder / "allocations.npz")
+    if len(rounds) < n or snapshots.rounds[:n].tolist() != rounds:
         raise RecordError(
             f"A run that goes on after round {state.round} should have {n} entries in "
             f"`metrics.jsonl` and `allocations.npz`. Found others in `{folder}`."
         )
-    return Earlier(rounds=rounds[:n], probabilities=list(snapshots.probabilities[:n]))
+    return Earlier(rounds=rounds, probabilities=list(snapshots.probabilities[:n]))
 
 
 def _cut(path: Path, n_lines: int) -> None:

@@ -61,6 +61,7 @@ from ._spec import ReportRow as ReportRow
 from ._spec import ReportSpec as ReportSpec
 from ._summary import summary_text as summary_text
 from ._table import Column as Column
+from ._table import Place as Place
 from ._table import Table as Table
 from ._table import make_table as make_table
 from ._table import markdown_table as markdown_table

@@ -46,7 +46,7 @@ def floor_lines(record: SpeedRecord) -> list[str]:
 
 def speed_table(folder: Path) -> str:
     """Returns the records of the benchmarks in ``folder``, in name order, as Markdown."""
-    blocks = [_speed_block(read_speed(path)) for path in sorted(folder.glob("*.json"))]
+    blocks = [speed_block(read_speed(path)) for path in sorted(folder.glob("*.json"))]
     return "\n\n".join(blocks) or _UNMEASURED
 
 
@@ -72,7 +72,7 @@ def _short(timing: Timing) -> str:
     return f"{median(timing.milliseconds):.3g} ({timing.precision})"
 
 
-def _speed_block(record: SpeedRecord) -> str:
+def speed_block(record: SpeedRecord) -> str:
     found = record.environment
     lines = [
         f"**{record.benchmark}**: `{record.command}`",

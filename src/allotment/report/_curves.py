@@ -8,6 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
+from .._checks import numbers
 from .._schema import Floats
 from ..analysis import Band, ErrorCurves
 from ._drawing import (
@@ -105,7 +106,7 @@ def probabilities_over_time(
         layer_sizes: The number of components in each layer; one layer if left out.
         ylabel: What is shown, where that is something else.
     """
-    times, gates = np.asarray(rounds, dtype=float), np.asarray(probabilities, dtype=float)
+    times, gates = numbers("rounds", rounds), numbers("probabilities", probabilities)
     if gates.ndim != 2 or times.shape != gates.shape[:1]:
         raise ValueError(
             "`probabilities` should be of shape [m, C] for m rounds. "

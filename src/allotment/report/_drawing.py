@@ -3,8 +3,9 @@
 import io
 import math
 import re
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import AbstractContextManager
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import fill
@@ -20,7 +21,9 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, NullFormatter, StrMethodFormatter
 from numpy.typing import ArrayLike
 
+from .._checks import described, is_list_of, numbers
 from .._schema import Floats
+from ..records import write_bytes
 
 # Okabe and Ito's palette, told apart by colour-blind readers; its black and yellow are left out,
 # since one vanishes on a dark page and the other on a light one; a grey takes their place.
@@ -56,9 +59,12 @@ class NamedFigure:
     draw: Callable[[], Figure]
 
 
-def drawing() -> AbstractContextManager[None]:
+@contextmanager
+def drawing() -> Iterator[None]:
     """Draws with the report's own settings and leaves everyone else's alone."""
-    return matplotlib.rc_context(_SETTINGS)
+    with matplotlib.rc_context(_SETTINGS), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph .* missing")  # a box in its place says as much
+        yield
 
 
 def line_style(place: int, n_lines: int) -> dict[str, Any]:
@@ -183,8 +189,8 @@ def png(figure: Figure) -> bytes:
 def write_drawing(figure: Figure, stem: Path) -> list[Path]:
     """Writes a figure as PNG and as SVG beside each other and returns their paths."""
     picture, drawn = stem.with_name(f"{stem.name}.png"), stem.with_name(f"{stem.name}.svg")
-    picture.write_bytes(png(figure))
-    drawn.write_text(svg(figure), encoding="utf-8")
+    write_bytes(picture, png(figure))
+    write_bytes(drawn, svg(figure).encode())
     return [picture, drawn]
 
 
@@ -192,16 +198,15 @@ def checked_rows(
     embeddings: ArrayLike, task_names: Sequence[str], families: Sequence[str] = ()
 ) -> Floats:
     """Returns the embeddings as an array ``[T, C]``; raises unless they are finite and named."""
-    rows = np.asarray(embeddings, dtype=float)
+    rows = numbers("embeddings", embeddings)
     if rows.ndim != 2 or 0 in rows.shape or not np.isfinite(rows).all():
         finite = "" if np.isfinite(rows).all() else " with entries that are not finite"
         raise ValueError(
             "`embeddings` should be of shape [T, C] with finite entries. "
             f"Found shape {list(rows.shape)}{finite}."
         )
-    _check_count("task_names", len(task_names), len(rows), "task")
-    if families:
-        _check_count("families", len(families), len(rows), "task")
+    _check_names("task_names", task_names, len(rows), "task")
+    _check_names("families", families, len(rows), "task", may_lack=True)
     return rows
 
 
@@ -213,20 +218,26 @@ def checked_layers(
     >>> checked_layers([2, 1], [], 3)
     ([2, 1], ['1', '2', '1'])
     """
+    if not is_list_of(layer_sizes, int):
+        raise TypeError(f"`layer_sizes` should be a list of int. Found {described(layer_sizes)}.")
     sizes = list(layer_sizes) or [n_components]
     if sum(sizes) != n_components or min(sizes) < 1:
         raise ValueError(
             f"`layer_sizes` should be positive and sum to {n_components}, the number of "
             f"components. Found {sizes}."
         )
-    if not component_names:
+    _check_names("component_names", component_names, n_components, "component", may_lack=True)
+    if not len(component_names):
         return sizes, [str(place + 1) for size in sizes for place in range(size)]
-    _check_count("component_names", len(component_names), n_components, "component")
     return sizes, list(component_names)
 
 
-def _check_count(name: str, n_found: int, n_expected: int, what: str) -> None:
-    if n_found != n_expected:
+def _check_names(
+    name: str, found: Sequence[str], n: int, what: str, *, may_lack: bool = False
+) -> None:
+    if not is_list_of(found, str):
+        raise TypeError(f"`{name}` should be a list of texts. Found {described(found)}.")
+    if len(found) != n and (found or not may_lack):
         raise ValueError(
-            f"`{name}` should be one for each {what}. Found {n_found} for {n_expected} {what}s."
+            f"`{name}` should be one for each {what}. Found {len(found)} for {n} {what}s."
         )

@@ -1,11 +1,13 @@
 """The figures of an experiment by name, and what is shown of the embeddings of runs alone."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from matplotlib.figure import Figure
 
 from .._checks import check_choice
@@ -17,7 +19,7 @@ from ..analysis import (
     measure,
     validation_loss_curves,
 )
-from ..records import RunRecord, file_name
+from ..records import RunRecord, file_name, write_bytes
 from ._allocations import family_tables, group_table, relatedness_table, share_table, usage_table
 from ._curves import error_figure, loss_bands, probabilities_over_time
 from ._drawing import NamedFigure, png, write_drawing
@@ -55,7 +57,7 @@ def write_figures(
     for part in sections(records, specs):
         for figure in section_figures(part):
             path = folder / f"{figure.name}.png"
-            path.write_bytes(png(figure.draw()))
+            write_bytes(path, png(figure.draw()))
             paths.append(path)
     return paths
 
@@ -69,8 +71,8 @@ def _curve_figures(part: Section) -> list[NamedFigure]:
     drawn: list[_Curves] = [
         (
             "loss",
-            f"Training loss, mean over tasks, smoothed over {window} rounds: the mean over runs, "
-            "and around it the 90 % interval of that mean.",
+            f"Training loss, mean over tasks, {_smoothing(part)}: the mean over runs, and around "
+            "it the 90 % interval of that mean.",
             loss_bands,
             [loss_band(row.runs, window) for row in part.rows],
         ),
@@ -83,9 +85,21 @@ def _curve_figures(part: Section) -> list[NamedFigure]:
             if len(curves.rounds) > 1:
                 panels.setdefault(row.spec.condition, {})[row.spec.label] = curves
         if panels:
-            file = f"{part.spec.experiment}-{name}"
+            file = f"{file_name(part.spec.experiment)}-{name}"
             figures.append(NamedFigure(name=file, caption=caption, draw=partial(draw, panels)))
     return figures
+
+
+def _smoothing(part: Section) -> str:
+    """Returns over how many rounds losses are means: the window, or more where less was kept."""
+    window = part.spec.window
+    runs = [run for row in part.rows for run in row.finished if len(run.rounds)]
+    lengths = {max(window, int(np.median(np.diff(run.rounds, prepend=0)))) for run in runs}
+    least, most = min(lengths, default=window), max(lengths, default=window)
+    if most == window:
+        return f"smoothed over {window} rounds"
+    rounds = f"{least:,} to {most:,}" if least < most else f"{most:,}"
+    return f"each point the mean over {rounds} rounds"
 
 
 def _checks_figure(part: Section) -> _Curves:
@@ -107,7 +121,9 @@ def embedding_figures(part: Section, row: ResultRow, record: RunRecord) -> list[
     allocation = partial(
         allocation_map, component_names=header.component_names, layer_sizes=header.layer_sizes
     )
-    which = f"{row.name}, seed {record.header.seed}, the run with the median result ({shown})"
+    n_runs = sum(math.isfinite(measure(run)) for run in row.runs)
+    which_result = "the median result" if n_runs % 2 else "the lower of the two median results"
+    which = f"{row.name}, seed {record.header.seed}, the run with {which_result} ({shown})"
     alike = "; tasks with one embedding are one point" if row.display.is_binary else ""
     uses = "Which components" if row.display.is_binary else "How much of which components"
     return [

@@ -19,6 +19,7 @@ from ._drawing import COLOURS, MAP, TEXT, checked_layers, checked_rows, drawing,
 # From a grey that is faint on a light page and on a dark one.
 _SHADES = LinearSegmentedColormap.from_list("use", ["#80808033", COLOURS[0]])
 _MANY_CELLS = 400  # more are drawn as a picture: as shapes they would weigh too much
+_MANY = 100  # tasks or components beyond which cells are smaller, and not all have their names
 _NUMBERED = 8  # tasks up to which a similarity is written into its cell
 _LEAST_SIDE = 1.9  # inches of a map of similarity: the words beside its colours need them
 
@@ -63,7 +64,8 @@ def allocation_map(
             bar.outline.set_visible(False)
         _name_tasks(axes, task_names)
         size, turn = _font_size(n_components), 90 if turned else 0
-        axes.set_xticks(range(n_components), names, rotation=turn, fontsize=size)
+        shown = _named(n_components)
+        axes.set_xticks(shown, [names[n] for n in shown], rotation=turn, fontsize=size)
         _separate_layers(axes, sizes)
         _separate_families(axes, families)
         _name_families(axes, families, n_components)
@@ -100,7 +102,8 @@ def similarity_map(
         _name_tasks(axes, names)
         size = _font_size(n_tasks)
         turn = 90 if _are_long(names) else 0
-        axes.set_xticks(range(n_tasks), names, rotation=turn, fontsize=size)
+        shown = _named(n_tasks)
+        axes.set_xticks(shown, [names[n] for n in shown], rotation=turn, fontsize=size)
         axes.spines[:].set_visible(False)
         if n_tasks <= _NUMBERED:
             _write_numbers(axes, similarity, light_from=(1 + least) / 2)
@@ -124,7 +127,8 @@ def _draw_cells(axes: Axes, rows: Floats) -> PatchCollection:
 
 
 def _name_tasks(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), names, fontsize=_font_size(len(names)))
+    shown = _named(len(names))
+    axes.set_yticks(shown, [names[n] for n in shown], fontsize=_font_size(len(names)))
     axes.tick_params(length=0)
 
 
@@ -176,7 +180,12 @@ def _write_numbers(axes: Axes, similarity: Floats, *, light_from: float) -> None
 
 def _cell(n: int) -> float:
     """Returns the side of a cell in inches where ``n`` stand beside each other."""
-    return 0.42 if n <= 8 else 0.3 if n <= 16 else 0.17
+    return 0.42 if n <= 8 else 0.3 if n <= 16 else 0.17 * min(1.0, _MANY / n)
+
+
+def _named(n: int) -> range:
+    """Returns which of ``n`` beside each other have their names written."""
+    return range(0, n, -(-n // _MANY))
 
 
 def _font_size(n: int) -> float:

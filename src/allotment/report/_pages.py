@@ -64,8 +64,8 @@ def brief_table(records: Sequence[RunRecord], spec: ReportSpec) -> Table:
     What stands in brackets behind the paper's value, and what others published, is for the page.
     """
     own = section(records, spec).own
-    if own is not None and own.tables:
-        return own.tables[0]
+    if own is not None and own.brief is not None:
+        return own.brief
     rows = tuple(replace(row, paper=row.paper and row.paper.split(" (")[0]) for row in spec.rows)
     return section_table(section(records, replace(spec, rows=rows, elsewhere={})), Place.TERMINAL)
 

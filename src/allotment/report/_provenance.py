@@ -86,7 +86,8 @@ def _time(records: Sequence[RunRecord]) -> str:
 
 def _versions(record: RunRecord) -> str:
     found = record.environment
-    return f"allotment {found.allotment}, torch {found.torch}, Python {found.python}"
+    own = "" if found.allotment == "unknown" else f"allotment {found.allotment}, "
+    return f"{own}torch {found.torch}, Python {found.python}"  # the commit says more than a version
 
 
 def _in_turn(texts: Iterable[str]) -> str:

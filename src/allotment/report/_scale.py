@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from ..records import LargeRecord, LargeWay, read_large, read_scaling
-from ._benchmarks import scaling_block
+from ..records import LargeRecord, LargeWay, read_large, read_scaling, read_speed
+from ._benchmarks import scaling_block, speed_block
 from ._table import NOTHING, Column, make_table, markdown_table
 
 _UNMEASURED = "Not measured yet."
@@ -42,9 +42,11 @@ class _Case:
 def scale_blocks(folder: Path) -> dict[str, str]:
     """Returns the parts of the page about scale that are made from the records in ``folder``."""
     growth = [scaling_block(read_scaling(path)) for path in sorted(folder.glob("scaling/*.json"))]
+    launched = [speed_block(read_speed(path)) for path in sorted(folder.glob("launchers/*.json"))]
     large = [read_large(path) for path in sorted(folder.glob("large/*.json"))]
     return {
         "growth": "\n\n".join(growth) or _UNMEASURED,
+        "launchers": "\n\n".join(launched) or _UNMEASURED,
         "large": "\n\n".join(map(_large_block, large)) or _UNMEASURED,
         "devices": "\n\n".join(map(_devices_block, large)) or _UNMEASURED,
     }

@@ -20,7 +20,8 @@ class OwnSection:
     """What is shown of an experiment that has its own way of looking at its runs."""
 
     sentences: tuple[str, ...]
-    tables: tuple[Table, ...] = ()  # the first of them in a terminal too
+    tables: tuple[Table, ...] = ()
+    brief: Table | None = None  # what fits a terminal
     figures: tuple[NamedFigure, ...] = ()
 
 

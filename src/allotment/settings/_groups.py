@@ -75,7 +75,8 @@ class Optimization:
         lr_schedule: "constant"; "cosine": both rates fall to 0 over the rounds; or a function from
             an optimizer to one of torch's schedulers that follow the step alone.
         weight_decay: Coupled L2, on all but biases and allocations.
-        clip_norm: Largest norm of a run's whole gradient; None: any.
+        clip_norm: Largest norm of the gradient of a run's loss and penalties, over all of its
+            parameters; what `weight_decay` adds comes after. None: any.
         ema_decay: Of an exponential moving average of the weights, the share kept at each step; it
             is what is evaluated and kept. 0: no average.
         optimizer: None: Adam, fused; else a function from parameter groups to any optimizer of

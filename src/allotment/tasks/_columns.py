@@ -111,7 +111,7 @@ def _of_array(table: Any, prefix: str) -> dict[str, Any]:
         raise ValueError(f"A table should be {_TABLES}. Found {described(table)}{of_shape}.")
     if array.dtype.names is not None:  # a structured array
         return {name: array[name] for name in array.dtype.names}
-    array = array.reshape(len(array), -1)
+    array = array.reshape(len(array), -1 if array.size else max(array.shape[1:], default=0))
     return {f"{prefix}{place}": array[:, place] for place in range(array.shape[1])}
 
 

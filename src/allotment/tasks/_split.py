@@ -15,6 +15,7 @@ UNKNOWN = -100  # the label of cross-entropy's own `ignore_index`
 
 _FROM_TABLES = " `tasks_from_table` takes tables with values that are not known."
 # Token ids and the like; bool and uint8 are images.
+_UNSIGNED = (torch.uint16, torch.uint32, torch.uint64)  # torch has few operations on them
 _INDICES = (torch.int32, torch.int64)
 
 
@@ -33,6 +34,15 @@ class Split:
     scale: float = 1.0  # inputs are multiplied by it when they are made floating point
 
     def __post_init__(self) -> None:
+        for name in ("inputs", "targets"):
+            values = getattr(self, name)
+            if not isinstance(values, Tensor) or values.ndim == 0:
+                found = "a single number" if isinstance(values, Tensor) else described(values)
+                raise ValueError(
+                    f"`{name}` should be a tensor with the examples in front. Found {found}."
+                )
+            if values.requires_grad:  # examples are not what learns
+                object.__setattr__(self, name, values.detach())
         if len(self.inputs) != len(self.targets):
             raise ValueError(
                 "`inputs` and `targets` should have equal lengths. "
@@ -117,7 +127,7 @@ def preprocess(
     return x if permutation is None else x.flatten(1)[:, permutation].view(x.shape)
 
 
-_FORMS = (
+FORMS = (
     "Examples should be a pair of arrays, inputs and targets, a dataset of such pairs, or a loader."
 )
 
@@ -136,19 +146,30 @@ def as_split(value: Any) -> Split:
         return value
     is_pair = isinstance(value, tuple | list) and len(value) == 2
     if is_pair and all(isinstance(part, Tensor | np.ndarray) for part in value):
-        inputs, targets = (torch.as_tensor(part) for part in value)
-        return Split(inputs, targets)
+        return Split(_as_tensor("inputs", value[0]), _as_tensor("targets", value[1]))
     return _from_dataset(value)
+
+
+def _as_tensor(name: str, value: Any) -> Tensor:
+    """Returns an array as a tensor; of whole numbers, one that torch computes with."""
+    try:
+        found = torch.as_tensor(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise ValueError(
+            f"`{name}` should be an array of numbers. Found one of type "
+            f"{getattr(value, 'dtype', type(value).__name__)}."
+        ) from error
+    return found.long() if found.dtype in _UNSIGNED else found
 
 
 def _from_dataset(dataset: Sequence[tuple[Any, Any]]) -> Split:
     if isinstance(dataset, str | Tensor | np.ndarray) or not hasattr(dataset, "__getitem__"):
-        raise ValueError(f"{_FORMS} Found {described(dataset)}.")
+        raise ValueError(f"{FORMS} Found {described(dataset)}.")
     pairs = [dataset[position] for position in range(len(dataset))]
     if not pairs:
         raise ValueError("A split should hold at least one example. Found 0.")
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise ValueError(f"{_FORMS} Found {described(dataset)}.")
+        raise ValueError(f"{FORMS} Found {described(dataset)}.")
     inputs, targets = zip(*pairs, strict=True)
     return Split(_stacked("inputs", inputs), _stacked("targets", targets))
 

@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
 from .._checks import described
-from ._split import Split, as_split
+from ._split import FORMS, Split, as_split
 
 Example = tuple[Any, Tensor]  # inputs of any structure, and targets; with the batch in front
 
@@ -38,7 +38,8 @@ class ArrayExamples(IndexedExamples):
     def __init__(self, inputs: Any, targets: Any) -> None:
         self.inputs = tree_map(torch.as_tensor, as_dicts(inputs))
         self.targets = torch.as_tensor(targets)
-        lengths = {len(array) for array in [*tree_leaves(self.inputs), self.targets]}
+        arrays = [*tree_leaves(self.inputs), self.targets]
+        lengths = {len(array) if array.ndim else 0 for array in arrays}
         if len(lengths) != 1 or 0 in lengths:
             raise ValueError(
                 "All arrays of inputs and targets should have one length, above 0. "
@@ -146,7 +147,9 @@ def as_source(value: Any) -> Split | IndexedExamples | Stream:
         return Split(*value.tensors)
     if isinstance(value, tuple | list):
         return ArrayExamples(*value) if _is_pair_of_several(value) else as_split(value)
-    if isinstance(value, str | Tensor | np.ndarray | Mapping):
+    if isinstance(value, Mapping):
+        raise ValueError(f"{FORMS} Found {described(value)}.")
+    if isinstance(value, str | Tensor | np.ndarray):
         return as_split(value)  # which tells what is wrong
     if _is_map_style(value):
         return DatasetExamples(value)

@@ -9,7 +9,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .._checks import check_number, check_positive, check_whole, described
+from .._checks import check_count, check_number, check_positive, described
 from ._labels import MultiLabel, TaskLabels
 from ._split import GeneratedDataset, Split, preprocess, with_known_targets
 from ._stream import ArrayExamples, IndexedExamples, Stream, as_inputs, as_source, as_targets
@@ -103,7 +103,7 @@ class Task:
         return value if isinstance(value, TaskLabels) else as_source(value)
 
     def _check_numbers_and_functions(self) -> None:
-        check_whole("n_outputs", self.n_outputs)
+        check_count("n_outputs", self.n_outputs, 0)
         for name, value in (("weight", self.weight), ("sampling", self.sampling)):
             check_number(name, value)
             check_positive(name, value)

@@ -81,10 +81,11 @@ def explain(run: Run) -> None:
                 f"targets. Found outputs {in_words(y)} and targets {in_words(targets)}: "
                 f"{first_line(error)}{of_one_kind(task)}"
             ) from error
-        if not isinstance(loss, Tensor):
+        if not isinstance(loss, Tensor) or not loss.is_floating_point():
+            found = str(loss.dtype) if isinstance(loss, Tensor) else described(loss)
             raise ValueError(
-                f"The loss of task {task.name!r} should be a tensor of one number. "
-                f"Found {described(loss)}."
+                f"The loss of task {task.name!r} should be a tensor of one floating-point number. "
+                f"Found {found.removeprefix('torch.')}."
             )
 
 

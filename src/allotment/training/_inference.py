@@ -1,6 +1,7 @@
 """What a trained network gives for examples: a task's outputs, or losses and metrics by task."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from types import BuiltinFunctionType
 from typing import Any
 
 import numpy as np
@@ -61,8 +62,7 @@ def predict(network: nn.Module, inputs: Any, task: int | str, *, batch_size: int
     """
     check_at_least("batch_size", batch_size, 1)
     whole = as_network(network)
-    index = whole.task_index(task)
-    assert isinstance(index, int)
+    index = int(whole.task_index(task))
     device = _device(network)
     was_training = network.training
     network.eval()
@@ -110,11 +110,17 @@ def _parts(inputs: Any, size: int) -> Iterator[Any]:
         raise TypeError(f"{_FORMS} Found {described(inputs)}." + _TABLES)
     elif _is_indexed(inputs):
         yield from _parts_by_position(as_source(inputs), size)
-    elif isinstance(inputs, Iterable) or callable(inputs):
+    elif isinstance(inputs, Iterable) or _is_function(inputs):
         made = inputs if isinstance(inputs, Iterable) else inputs()
+        if not isinstance(made, Iterable):
+            raise TypeError(f"{_FORMS} Found a function that returned {described(made)}.")
         yield from (_as_tensors(_inputs_of(batch)) for batch in made)
     else:
         raise TypeError(f"{_FORMS} Found {described(inputs)}.")
+
+
+def _is_function(inputs: Any) -> bool:
+    return callable(inputs) and not isinstance(inputs, type | nn.Module | BuiltinFunctionType)
 
 
 def _is_indexed(inputs: Any) -> bool:
@@ -138,7 +144,10 @@ def _inputs_of(batch: Any) -> Any:
 
 
 def _as_tensors(inputs: Any) -> Any:
-    return tree_map(torch.as_tensor, as_dicts(inputs))
+    try:
+        return tree_map(torch.as_tensor, as_dicts(inputs))
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"{_FORMS} Found {described(inputs)} that holds no numbers.") from error
 
 
 def _parts_of_arrays(inputs: Any, size: int) -> Iterator[Any]:

@@ -4,8 +4,10 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from types import FrameType
+
+_STOPPING = b"\nallotment: stopping after this block of rounds; again, to stop at once.\n"
 
 
 @contextmanager
@@ -28,7 +30,8 @@ def asked_by_signals(ask: Callable[[str], None], *, terminates: bool = True) -> 
         asked = True
         ask(signal.Signals(number).name)
         # Not `print`: the signal may have come while something was being printed.
-        os.write(2, b"\nallotment: stopping after this block of rounds; again, to stop at once.\n")
+        with suppress(OSError):  # nobody may be there to read it
+            os.write(2, _STOPPING)
 
     numbers = (signal.SIGINT, signal.SIGTERM) if terminates else (signal.SIGINT,)
     before = {number: signal.signal(number, handle) for number in numbers}

@@ -63,6 +63,21 @@ class Tracker:
         self._n_steps += len(values)
         self.last_block = means.mean(axis=0)
 
+    def see_weights(self) -> None:
+        """Counts runs as failed whose last update left weights that are not finite.
+
+        No loss has told it: that of the next batch would have.
+        """
+        learnt = [value.detach().isfinite() for value in self._parameters.parameters().values()]
+        # A buffer may well be infinite: a score that is yet to be beaten.
+        kept = [~value.isnan() for value in self._parameters.buffers.values()]
+        are_sound = [value.flatten(1).all(dim=1) for value in (*learnt, *kept)]
+        if not are_sound:
+            return
+        for run, is_sound in enumerate(torch.stack(are_sound).all(dim=0).tolist()):
+            if not is_sound and self.failed[run] is None:
+                self.failed[run] = self._n_steps - 1
+
     def entries(self, done: int, validations: list[Evaluation] | None) -> list[LogEntry]:
         """Returns each run's log entry for the rounds since the last call."""
         with np.errstate(invalid="ignore"):  # a task that was not drawn has no loss

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from torch import nn
 
-from .._checks import described
+from .._checks import check_count, described
 from .._engine import ExecutionPlan, Run, Trainer
 from .._schema import Floats, LogEntry, Outcome, TrainingState
 from ..modules import as_network
@@ -77,6 +77,7 @@ def train(
     """
     if resume_from is not None and not isinstance(resume_from, TrainingState):
         raise TypeError(f"`resume_from` should be a TrainingState. Found {described(resume_from)}.")
+    check_count("n_last_rounds", n_last_rounds)
     found = check_device(device)
     check_runs(runs)
     warn_of_shared_statistics(runs[0])
@@ -136,6 +137,7 @@ def _training(
         if asked or has_failed or None not in best.over:
             break
     trainer.settle()
+    tracker.see_weights()
     best.restore(tracker.failed)
     outcomes = _outcomes(runs, trainer, tracker, best, done, time.perf_counter() - started)
     rest = tracker.entries(done, None) if tracker.is_amid else None  # where it was stopped

@@ -170,7 +170,9 @@ def _tried(task: Task, outputs: Tensor, targets: Tensor) -> Tensor | None:
 
 
 def _is(meant: Tensor, found: Tensor | None) -> bool:
-    return found is not None and found.shape == meant.shape and torch.allclose(meant, found)
+    if found is None or found.shape != meant.shape or found.dtype != meant.dtype:
+        return False
+    return torch.allclose(meant, found)
 
 
 def _check_labels(task: Task, width: int | None, tried: Tensor | None) -> None:

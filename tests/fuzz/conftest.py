@@ -1,0 +1,3 @@
+"""What the fuzzer shares with the tests of commands."""
+
+from tests.cli.conftest import allotment as allotment
