@@ -3,6 +3,8 @@
 Networks are trained first and kept (`deployed.py`); then latencies are measured in one process, in
 turns: of the full network, of each task's, and of the one for all tasks. The full network is
 extracted too, with every gate open: what is compared has the same form and differs in components.
+Networks as small as these spend their time in calls; so each is measured again with the same gates
+and components that are wider, and not trained.
 """
 
 import argparse
@@ -29,6 +31,7 @@ from benchmarks.deployed import KEPT, SUITES, Suite, Trained, read_all, train_al
 from benchmarks.speed import processor_name
 
 BATCHES = (1, 64)
+TIMES = 16  # as wide: where arithmetic, and not the number of calls, takes the time
 DESCRIPTION = (
     "a task's extracted network beside the one with every component, medians over passes in turns "
     "in one process, means over tasks and seeds"
@@ -43,6 +46,31 @@ def full(network: TaskNetwork) -> nn.Module:
         own = layer.allocation
         layer.allocation = SharedBottom(own.n_tasks, own.n_components, reduce="mean")
     return extract(whole, 0)
+
+
+@torch.no_grad()
+def wider(network: TaskNetwork, times: int) -> TaskNetwork:
+    """Returns the network with its gates, and with new components and heads so many times as wide.
+
+    Components are a linear layer or a convolution with ReLU, as those of both suites.
+    """
+    made = deepcopy(network)
+    for place, layer in enumerate(made.modular_layers):
+        for component in layer.components:
+            assert isinstance(component, nn.Sequential)
+            component[0] = _wider(component[0], times if place else 1, times)
+    assert isinstance(made.heads, nn.ModuleList)
+    for task, head in enumerate(made.heads):
+        made.heads[task] = _wider(head, times, 1)
+    return made
+
+
+def _wider(module: nn.Module, n_inputs: int, n_outputs: int) -> nn.Module:
+    if isinstance(module, nn.Conv2d):
+        sizes = (n_inputs * module.in_channels, n_outputs * module.out_channels)
+        return nn.Conv2d(*sizes, module.kernel_size)  # type: ignore[arg-type]
+    assert isinstance(module, nn.Linear)
+    return nn.Linear(n_inputs * module.in_features, n_outputs * module.out_features)
 
 
 def forms(network: TaskNetwork) -> dict[str, nn.Module]:
@@ -104,7 +132,7 @@ def share_open(network: TaskNetwork) -> float:
 def measured_row(
     title: str, case: tuple[str, float], runs: Sequence[Trained], task: Task, repeats: int
 ) -> BudgetRow:
-    """Returns what the networks of one budget reached and take."""
+    """Returns what the networks of one budget reached, where they were tried, and take."""
     found = [measure_one(run.network, task, repeats) for run in runs]
 
     def each(name: str) -> tuple[float, ...]:
@@ -117,7 +145,7 @@ def measured_row(
         suite=title,
         cost=case[0],
         budget=case[1],
-        scores=tuple(round(run.score, 5) for run in runs),
+        scores=tuple(round(run.score, 5) for run in runs if run.score is not None),
         shares_open=tuple(round(share_open(run.network), 4) for run in runs),
         flops=each("flops"),
         full_flops=found[0]["full_flops"],
@@ -135,7 +163,16 @@ def measure(suite: Suite, repeats: int, folder: Path = KEPT) -> list[BudgetRow]:
     tasks = suite.tasks()
     train_all(suite, tasks, folder)
     kept = read_all(suite, tasks, folder)
-    return [measured_row(suite.title, *item, tasks[0], repeats) for item in kept.items()]
+    wide = {
+        case: [Trained(network=wider(run.network, TIMES), score=None) for run in runs]
+        for case, runs in kept.items()
+    }
+    titles = {suite.title: kept, f"{suite.title}, {TIMES} times as wide": wide}
+    return [
+        measured_row(title, *item, tasks[0], repeats)
+        for title, found in titles.items()
+        for item in found.items()
+    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -77,10 +77,10 @@ SUITES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Trained:
-    """A trained network, and what it reached on the test splits: a mean over tasks, 0 to 1."""
+    """A network, and what it reached on the test splits, if it was tried: a mean over tasks."""
 
     network: TaskNetwork
-    score: float
+    score: float | None
 
 
 def outputs_of(tasks: Sequence[Task]) -> dict[str, int]:

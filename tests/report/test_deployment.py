@@ -68,10 +68,10 @@ def test_a_budget_stands_beside_the_full_network(tmp_path: Path) -> None:
     blocks = deployment_blocks(tmp_path)
     assert "`python budgets.py`, a small network" in blocks["budgets"]
     # Seed by seed: 2 and 1.5 times as fast.
-    row = "| 0.5 of FLOPs | 91.0 ± 1.4 sd (n=2) | 55 % | 50 % | 1.5 | 1.75 |"
+    row = "| Made up | 0.5 of FLOPs | 91.0 ± 1.4 sd (n=2) | 55 % | 50 % | 1.5 | 1.75 |"
     assert row in blocks["budgets"].splitlines()
-    assert "| none | " in blocks["budgets"]
-    assert "| 0.5 of FLOPs | 60 % | 2 | 3.00 |" in blocks["trunk"].splitlines()
+    assert "| Made up | none | " in blocks["budgets"]
+    assert "| Made up | 0.5 of FLOPs | 60 % | 2 | 3.00 |" in blocks["trunk"].splitlines()
     assert blocks["growth"] == "Not measured yet."
 
 

@@ -6,7 +6,7 @@ from statistics import fmean
 
 from ..analysis import estimate
 from ..records import BudgetRecord, BudgetRow, GrowthRecord, GrowthRow, read_budgets, read_growth
-from ._table import Column, make_table, markdown_table
+from ._table import NOTHING, Column, make_table, markdown_table
 
 _UNMEASURED = "Not measured yet."
 _WORDS = {"count": "gates", "flops": "FLOPs"}
@@ -26,7 +26,8 @@ def deployment_blocks(folder: Path) -> dict[str, str]:
 def budget_table(record: BudgetRecord) -> str:
     """Returns what each budget reached, and what a task's network takes beside the full one."""
     columns: list[Column[BudgetRow]] = [
-        Column("Budget", _budget, kind="name"),
+        Column("Network", lambda row: row.suite, kind="name"),
+        Column("Budget", _budget, kind="text"),
         Column("Test score, %", lambda row: _percent(row.scores)),
         Column("Gates open", lambda row: f"{100 * fmean(row.shares_open):.0f} %"),
         Column("FLOPs of all", lambda row: f"{100 * fmean(row.flops) / row.full_flops:.0f} %"),
@@ -39,7 +40,8 @@ def budget_table(record: BudgetRecord) -> str:
 def trunk_table(record: BudgetRecord) -> str:
     """Returns what one network for all tasks takes, beside one for each."""
     columns: list[Column[BudgetRow]] = [
-        Column("Budget", _budget, kind="name"),
+        Column("Network", lambda row: row.suite, kind="name"),
+        Column("Budget", _budget, kind="text"),
         Column("FLOPs of the sum", _trunk_share),
     ]
     for size in record.rows[0].trunk_milliseconds:
@@ -81,7 +83,7 @@ def _budget(row: BudgetRow) -> str:
 
 
 def _percent(values: Sequence[float]) -> str:
-    return str(estimate(values).scaled(100))
+    return str(estimate(values).scaled(100)) if values else NOTHING
 
 
 def _times(size: str) -> list[Column[BudgetRow]]:
