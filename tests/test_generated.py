@@ -9,7 +9,14 @@ REPOSITORY = Path(__file__).parents[1]
 
 def test_pages_made_from_the_kept_results_are_up_to_date() -> None:
     made = generated_pages(REPOSITORY)  # all at once: reading the results takes most of the time
-    pages = ("docs/results.md", "docs/comparison.md", "docs/when.md", "docs/scale.md", "README.md")
+    pages = (
+        "docs/results.md",
+        "docs/comparison.md",
+        "docs/when.md",
+        "docs/scale.md",
+        "docs/deploy.md",
+        "README.md",
+    )
     for page in pages:
         path = REPOSITORY / page
         assert path.read_text(encoding="utf-8") == made[path], f"{page} is old: run `make docs`."

@@ -147,10 +147,14 @@ def test_what_is_written_beside_kept_results_stands_on_their_page(allotment: Com
 
 def a_repository() -> None:
     Path("docs").mkdir()
-    blocks = "\n".join(f"<!-- {name} -->\n<!-- /{name} -->" for name in ("results", "speed", "map"))
-    Path("README.md").write_text(f"before\n{blocks}\nafter\n")
-    names = ("growth", "launchers", "large", "devices")
-    Path("docs/scale.md").write_text("".join(f"<!-- {n} -->\n<!-- /{n} -->\n" for n in names))
+    blocks = {
+        "README.md": ("results", "speed", "map"),
+        "docs/scale.md": ("growth", "launchers", "large", "devices"),
+        "docs/deploy.md": ("budgets", "trunk", "growth"),
+    }
+    for page, names in blocks.items():
+        marks = "".join(f"<!-- {name} -->\n<!-- /{name} -->\n" for name in names)
+        Path(page).write_text(f"before\n{marks}after\n")
 
 
 def test_kept_runs_become_the_results_page_and_its_figures(allotment: Command) -> None:

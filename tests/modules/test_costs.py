@@ -46,6 +46,17 @@ def test_operations_and_parameters_are_those_of_the_arithmetic() -> None:
     assert found.full.parameters == sum(p.numel() for p in a_network().parameters())
 
 
+def test_operations_are_counted_in_inference_mode_too() -> None:
+    parts = [nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(32, 4)) for _ in range(2)]
+    network = MultiTaskNetwork(None, [al.ModularLayer(parts, al.FixedMatrix([[1, 0]]))])
+    x = torch.randn(B, 1, 6, 6)
+    expected = [cost.flops for cost in al.costs(network, x, repeats=1).components]
+    with torch.inference_mode():
+        found = al.costs(network, x, repeats=1)
+    assert [cost.flops for cost in found.components] == expected
+    assert expected[0] == 2 * B * (16 * 2 * 9 + 32 * 4)
+
+
 def test_latencies_are_measured() -> None:
     found = al.costs(a_network(), torch.randn(B, D), repeats=3)
     every = [*found.components, *found.tasks.values(), found.full]

@@ -169,6 +169,21 @@ def test_outputs_changed_in_place_are_computed_anew() -> None:
         assert all(torch.equal(found[name], network(x, name)) for name in TASKS)
 
 
+def test_components_are_remembered_as_a_whole() -> None:
+    def part() -> nn.Module:
+        return nn.Sequential(nn.ReLU(inplace=True), nn.Linear(4, 4))
+
+    layer = ModularLayer([part(), part()], FixedMatrix([[1, 1], [0, 1]]))
+    network = MultiTaskNetwork(None, [layer], task_names=["a", "b"]).eval()
+    x = torch.randn(3, 4)
+    both = extract(network, ["a", "b"])
+    torch.testing.assert_close(both(x)["b"], network(x.clone(), "b"))
+    torch.testing.assert_close(both(x)["a"], network(x.clone(), "a"))
+    assert (x < 0).any()  # another's input stays as it is
+    # Looking up what a linear layer gave takes longer than a small one.
+    assert sum(type(module) is nn.Linear for module in both.modules()) == 2
+
+
 def test_parts_that_tasks_have_by_name_or_by_channel() -> None:
     shared = Counted(4, 4)
     stem = PerTask({"a": shared, "b": shared, "c": Counted(4, 4)})

@@ -109,6 +109,7 @@ def docs(options: Namespace) -> int:
 def generated_pages(root: Path) -> dict[Path, str]:
     """Returns what the pages that are made from the kept results should hold."""
     from ..report import (
+        deployment_blocks,
         markdown_comparison,
         markdown_page,
         markdown_results,
@@ -129,14 +130,19 @@ def generated_pages(root: Path) -> dict[Path, str]:
     readme = with_block(readme, "results", readme_results(records, specs))
     readme = with_block(readme, "speed", speed_summary(timings))
     readme = with_block(readme, "map", map_summary(mapped))
-    scale = (root / "docs" / "scale.md").read_text(encoding="utf-8")
-    for name, text in scale_blocks(timings).items():
-        scale = with_block(scale, name, text)
+    blocks = {
+        root / "docs" / "scale.md": scale_blocks(timings),
+        root / "docs" / "deploy.md": deployment_blocks(root / "results" / "deploy"),
+    }
+    filled = {path: path.read_text(encoding="utf-8") for path in blocks}
+    for path, parts in blocks.items():
+        for name, text in parts.items():
+            filled[path] = with_block(filled[path], name, text)
     return {
         root / "docs" / "results.md": markdown_results(records, specs) + speed,
         root / "docs" / "comparison.md": markdown_comparison(compared, suites),
         root / "docs" / "when.md": markdown_page(*MAP_PAGE, mapped, maps),
-        root / "docs" / "scale.md": scale,
+        **filled,
         root / "README.md": readme,
     }
 

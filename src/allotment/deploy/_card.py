@@ -2,22 +2,27 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from importlib.resources import files
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from jinja2 import Environment, StrictUndefined
+from torch import nn
+from torch.utils._pytree import tree_map
 
-from ..modules import TaskNetwork
+from ..modules import Cost, TaskNetwork, cost_of
 from ..records import RunRecord
 from ..report import Table, markdown_table
 from ..tasks import Task
 from ._examples import examples_of
-from ._measuring import Cost, cost_of
 from ._network import DeployedNetwork
 
+BATCHES = (1, 64)  # examples at a time
+_N_TIMES = 30
 _MARKED = "\\`*_[]<>#"  # what Markdown gives a meaning; tables see to "|"
 
 
@@ -69,8 +74,8 @@ def card_of(record: RunRecord, network: TaskNetwork, task: Task) -> Card:
     scale = examples_of([task]).scale
     whole = DeployedNetwork(network, [task.name], scale=scale, is_whole=True)
     own = DeployedNetwork(network, [task.name], scale=scale)
-    costs = {"Whole network": cost_of(whole, task), "This task's network": cost_of(own, task)}
-    first, second = costs.values()
+    costs = {"Whole network": _costs(whole, task), "This task's network": _costs(own, task)}
+    first, second = (by_batch[1] for by_batch in costs.values())
     tables = (
         _cost_table(costs),
         _result_table(record, task.name),
@@ -78,24 +83,35 @@ def card_of(record: RunRecord, network: TaskNetwork, task: Task) -> Card:
         _component_table(record, task.name),
         _origin_table(record, task),
     )
-    share = 100 * second.n_parameters / first.n_parameters
+    share = 100 * second.parameters / first.parameters
     summary = f"The network of this task has {share:.0f} % of the parameters of all tasks' network"
-    if first.n_operations:
-        needed = 100 * second.n_operations / first.n_operations
+    if first.flops:
+        needed = 100 * second.flops / first.flops
         summary += f", and takes {needed:.0f} % of the operations"
     summary += f". Experiment {header.experiment}, method {header.method}, seed {header.seed}."
     shown = [table for table in tables if table is not None and table.rows]
     return Card(title=task.name, summary=summary, tables=tuple(shown))
 
 
-def _cost_table(costs: Mapping[str, Cost]) -> Table:
+@torch.no_grad()
+def _costs(network: nn.Module, task: Task) -> dict[int, Cost]:
+    """Returns what a network costs that takes the inputs of a task as they are stored, by batch."""
+    inputs = examples_of([task]).inputs
+
+    def rows(n: int) -> Any:  # some of them again where there are fewer
+        return tree_map(lambda x: x[torch.arange(n) % len(x)], inputs)
+
+    return {n: cost_of(network, partial(network, rows(n)), _N_TIMES) for n in BATCHES}
+
+
+def _cost_table(costs: Mapping[str, Mapping[int, Cost]]) -> Table:
     first, second = costs.values()
     rows = [
-        ("Parameters", f"{first.n_parameters:,}", f"{second.n_parameters:,}"),
-        ("Operations for one example", f"{first.n_operations:,}", f"{second.n_operations:,}"),
+        ("Parameters", f"{first[1].parameters:,}", f"{second[1].parameters:,}"),
+        ("Operations for one example", f"{first[1].flops:,}", f"{second[1].flops:,}"),
     ]
-    for n in first.milliseconds:
-        times = (first.milliseconds[n], second.milliseconds[n])
+    for n in BATCHES:
+        times = (1e3 * first[n].latency, 1e3 * second[n].latency)
         rows.append((f"Milliseconds for a batch of {n}", f"{times[0]:.2f}", f"{times[1]:.2f}"))
     where = f"CPU, {torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)}"
     return Table(head=(where, *costs), rows=tuple(rows), caption="Cost, before and after")

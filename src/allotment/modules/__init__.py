@@ -25,6 +25,7 @@ from ._costs import Cost as Cost
 from ._costs import Costs as Costs
 from ._costs import Operations as Operations
 from ._costs import component_costs as component_costs
+from ._costs import cost_of as cost_of
 from ._costs import costs as costs
 from ._extraction import extract as extract
 from ._growth import Pruned as Pruned

@@ -34,10 +34,13 @@ class Operations(TorchDispatchMode):
     total = 0
 
     def __torch_dispatch__(self, function, types, arguments=(), options=None):  # type: ignore[no-untyped-def]
-        result = function(*arguments, **(options or {}))
-        count = flop_registry.get(function._overloadpacket)
-        if count is not None:
-            self.total += int(count(*arguments, **(options or {}), out_val=result))
+        options, count = options or {}, flop_registry.get(function._overloadpacket)
+        if count is None:
+            with self:  # in inference mode, linear layers and convolutions come in one piece
+                result = function.decompose(*arguments, **options)
+            return function(*arguments, **options) if result is NotImplemented else result
+        result = function(*arguments, **options)
+        self.total += int(count(*arguments, **options, out_val=result))
         return result
 
 
@@ -203,13 +206,17 @@ def _of_task(network: TaskNetwork, task: int, x: Any, repeats: int) -> Cost:
         call = partial(own, x)
     except ValueError:  # examples decide, gates are drawn, or all columns take part
         pass
-    return Cost(_n_parameters(own), _operations(call), _latency(call, repeats))
+    return cost_of(own, call, repeats)
 
 
 @torch.no_grad()
 def _of_all(network: TaskNetwork, x: Any, repeats: int) -> Cost:
-    call = partial(_passed, _with_everything(network), 0, x)
-    return Cost(_n_parameters(network), _operations(call), _latency(call, repeats))
+    return cost_of(network, partial(_passed, _with_everything(network), 0, x), repeats)
+
+
+def cost_of(module: nn.Module, call: Callable[[], Any], repeats: int) -> Cost:
+    """Returns the cost of a module, of which ``call`` makes a pass; of so many the median."""
+    return Cost(_n_parameters(module), _operations(call), _latency(call, repeats))
 
 
 def _with_everything(network: TaskNetwork) -> TaskNetwork:

@@ -13,7 +13,7 @@ from torch.overrides import TorchFunctionMode
 from ._context import Pass, current_pass, opened
 from ._inputs import call_with
 from ._network import Features
-from ._parts import NAMED, Layers
+from ._parts import NAMED, Layers, WeightedSum
 from ._structures import tensors_of
 
 
@@ -60,6 +60,9 @@ class SeveralTasks(nn.Module):
         self.tasks = dict(tasks)
         self._tells_task = tells_task
         for module in body.modules():
+            if getattr(module, "inplace", False) is True:
+                module.inplace = False  # type: ignore[assignment]  # its input may be another's
+        for module in _remembering_parts(body):
             _let_remember(module, list(tasks.values()))
 
     def forward(self, input: Any = NAMED, /, *arguments: Any, **options: Any) -> dict[str, Tensor]:
@@ -142,12 +145,31 @@ def _once(
     return found.output
 
 
+def _remembering_parts(body: nn.Module) -> list[nn.Module]:
+    """Returns the modules that should remember what they gave.
+
+    Parts in a row, and components, are called as a whole: where all tasks have the same inside,
+    what is inside need not remember. Other models may call any module in them.
+    """
+    if not isinstance(body, Layers):
+        return list(body.modules())
+    found: dict[nn.Module, None] = {}
+
+    def visit(module: nn.Module) -> None:
+        found[module] = None
+        is_ours = isinstance(module, Layers | ByTask | WeightedSum | nn.ModuleList)
+        if is_ours or any(isinstance(inner, ByTask) for inner in module.modules()):
+            for child in module.children():
+                visit(child)
+
+    visit(body)
+    return list(found)
+
+
 def _let_remember(module: nn.Module, tasks: Sequence[int]) -> None:
     """Gives a module a class that remembers; it keeps its name, attributes and tensors."""
     if isinstance(module, torch.jit.ScriptModule | _Remembers):
         return
-    if getattr(module, "inplace", False) is True:
-        module.inplace = False  # type: ignore[assignment]  # its input may be another's output
     module._kinds = {task: _kind(module, task) for task in tasks}  # type: ignore[assignment]
     module.__class__ = _remembering(type(module))  # type: ignore[arg-type]
 
@@ -169,7 +191,7 @@ def _kind(module: nn.Module, task: int) -> Hashable:
 def _identity(value: Any) -> Hashable:
     """Returns what is equal for the same tensors and for equal plain values."""
     if isinstance(value, Tensor):
-        return id(value), *_versions(value)
+        return id(value), _version(value)
     if isinstance(value, tuple | list):
         return type(value), *map(_identity, value)
     if isinstance(value, Mapping):
@@ -179,8 +201,15 @@ def _identity(value: Any) -> Hashable:
 
 
 def _versions(value: Any) -> list[int]:
-    """Returns how often each tensor was changed in place; what inference mode made cannot tell."""
-    return [0 if tensor.is_inference() else tensor._version for tensor in tensors_of(value)]
+    """Returns how often each tensor was changed in place."""
+    if isinstance(value, Tensor):  # by far the most; looking for others takes its time
+        return [_version(value)]
+    return [_version(tensor) for tensor in tensors_of(value)]
+
+
+def _version(tensor: Tensor) -> int:
+    """Returns how often it was changed in place; what inference mode made cannot tell."""
+    return 0 if tensor.is_inference() else tensor._version
 
 
 @contextmanager

@@ -45,6 +45,12 @@ from ._declaration import read_preprocessing as read_preprocessing
 from ._declaration import write_copy as write_copy
 from ._declaration import write_declaration as write_declaration
 from ._declaration import write_preprocessing as write_preprocessing
+from ._deployment import BudgetRecord as BudgetRecord
+from ._deployment import BudgetRow as BudgetRow
+from ._deployment import GrowthRecord as GrowthRecord
+from ._deployment import GrowthRow as GrowthRow
+from ._deployment import read_budgets as read_budgets
+from ._deployment import read_growth as read_growth
 from ._environment import Environment as Environment
 from ._environment import describe_environment as describe_environment
 from ._files import RecordError as RecordError

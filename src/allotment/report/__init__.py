@@ -27,6 +27,10 @@ from ._comparison import comparison_table as comparison_table
 from ._comparison import markdown_comparison as markdown_comparison
 from ._comparison import ranking_table as ranking_table
 from ._curves import probabilities_over_time as probabilities_over_time
+from ._deployment import budget_table as budget_table
+from ._deployment import deployment_blocks as deployment_blocks
+from ._deployment import growth_table as growth_table
+from ._deployment import trunk_table as trunk_table
 from ._drawing import NamedFigure as NamedFigure
 from ._drawing import png as png
 from ._drawing import svg as svg
