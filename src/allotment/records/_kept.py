@@ -27,7 +27,7 @@ from ._record import (
 )
 from ._shapes import check_entries, check_outcome, check_snapshots
 
-_NO_RUNS = ("speed", KEPT_RATES)  # folders of other records
+_NO_RUNS = ("speed", "deploy", KEPT_RATES)  # folders of other records
 _DIGITS = 6  # of a final number
 _DIGITS_OVER_TIME = 4
 _MAX_ENTRIES = 60
