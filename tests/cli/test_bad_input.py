@@ -21,7 +21,10 @@ BAD = [
     ((*RUN, "--set", "elastic=1e308"), ("`elastic` should be a finite number", "1e+308")),
     ((*RUN, "--set", "learning_rate=inf"), ("`learning_rate` should be a finite number", "inf")),
     ((*RUN, "--set", "budget_weight=inf"), ("`budget_weight` should be a finite number", "inf")),
-    (("run", "digits", "--out", "out", "--set", "crop=99999999999"), ("side of images, 8 pixels",)),
+    (
+        ("run", "digits", "--out", "out", "--set", "crop=99999999999"),
+        ("`crop` should be at most 10000",),
+    ),
     ((*RUN, "--first-seed", "-1"), ("`first-seed` should be at least 0", "-1")),
     ((*RUN, "--rounds", "0"), ("`rounds` should be at least 1", "`rounds = 0`")),
     ((*RUN, "--set", "batchsize=3"), ("The settings are rounds, batch_size", "'batchsize'")),
