@@ -17,11 +17,14 @@ BAD = [
     ((*RUN, "--runs", "0"), ("`runs` should be at least 1", "`runs = 0`")),
     ((*RUN, "--runs", "99999999999"), ("`runs` should be at most 100000", "`runs = 99999999999`")),
     ((*RUN, "--set", "crop=2"), ("for images alone", "Found examples of shape [128]")),
-    ((*RUN, "--set", "batch_size=999999999999"), ("should fit on the device",)),
+    ((*RUN, "--set", "batch_size=999999999999"), ("`batch_size` should be below 2**31",)),
     ((*RUN, "--set", "elastic=1e308"), ("`elastic` should be a finite number", "1e+308")),
     ((*RUN, "--set", "learning_rate=inf"), ("`learning_rate` should be a finite number", "inf")),
     ((*RUN, "--set", "budget_weight=inf"), ("`budget_weight` should be a finite number", "inf")),
-    (("run", "digits", "--out", "out", "--set", "crop=99999999999"), ("side of images, 8 pixels",)),
+    (
+        ("run", "digits", "--out", "out", "--set", "crop=99999999999"),
+        ("`crop` should be at most 10000",),
+    ),
     ((*RUN, "--first-seed", "-1"), ("`first-seed` should be at least 0", "-1")),
     ((*RUN, "--rounds", "0"), ("`rounds` should be at least 1", "`rounds = 0`")),
     ((*RUN, "--set", "batchsize=3"), ("The settings are rounds, batch_size", "'batchsize'")),
@@ -162,3 +165,24 @@ def test_runs_that_do_not_fit_together(allotment: Command, monkeypatch: MonkeyPa
 
 def test_a_method_named_twice_is_run_once(allotment: Command) -> None:
     assert allotment(*RUN, "--method", "no_sharing", "--method", "no_sharing").status == 0
+
+
+@mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        RuntimeError("[enforce fail at alloc_cpu.cpp] DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("Storage size calculation overflowed with sizes=[32, 99999999999]"),
+    ],
+)
+def test_too_little_memory_is_one_sentence_and_leaves_no_folder(
+    error: Exception, allotment: Command, monkeypatch: MonkeyPatch, tmp_path: Path
+) -> None:
+    def full(*arguments: object, **named: object) -> None:
+        raise error
+
+    monkeypatch.setattr("allotment.training._train.Trainer", full)
+    answer = allotment(*RUN)
+    assert answer.status == 1
+    assert_one_sentence(answer.error, "should fit on the device; `--group-size N`")
+    assert files(tmp_path) == []

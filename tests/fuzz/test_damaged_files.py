@@ -14,7 +14,7 @@ from allotment.paper import EXPERIMENTS
 from tests.experiments.toy import toy
 from tests.fuzz.damage import damage
 
-N_CASES = 60
+N_CASES = 120
 N_SLOW = 2_000
 
 

@@ -23,7 +23,7 @@ from tests.experiments.toy import toy
 OPERATIONS = ("open", "os.rename", "os.remove", "os.mkdir", "os.rmdir", "os.truncate")
 RUN = ("run", "two_pairs", "--runs", "2", "--method", "gumbel", "--device", "cpu")
 EVERY = ("--checkpoint-every", "10")
-N_KILLS = 5  # in the normal suite
+N_KILLS = 8  # in the normal suite
 
 
 def in_a_child(work: Callable[[], int]) -> int:

@@ -43,11 +43,6 @@ class Augmenter:
                 "`augmentation` should be set for images alone, examples of shape [C, H, W]. "
                 f"Found examples of shape {list(x.shape[2:])}."
             )
-        if self._chosen.crop > max(x.shape[-2:]):
-            raise ValueError(
-                f"`crop` should be at most the side of images, {max(x.shape[-2:])} pixels. "
-                f"Found `crop = {self._chosen.crop}`."
-            )
         is_binary = x.dtype == torch.bool
         images, draws = x.flatten(0, 1), noise.flatten(0, 1)
         draws = draws if is_binary else draws.to(x.dtype)

@@ -8,8 +8,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, TextIO
 
-# Control characters but for the end of a line: a terminal would obey them.
-_CODES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]")
+# Control characters, which a terminal would obey, but for the end of a line; and other such ends.
+_CODES = re.compile(r"[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def printable(text: str) -> str:
@@ -18,7 +18,7 @@ def printable(text: str) -> str:
     >>> print(printable("red: \x1b[31m"))
     red: \x1b[31m
     """
-    return _CODES.sub(lambda found: f"\\x{ord(found[0]):02x}", text)
+    return _CODES.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 class Output:

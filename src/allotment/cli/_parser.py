@@ -6,6 +6,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from .. import __version__
 from .._checks import nearest
+from ._output import printable
 
 _FOLDER: dict[str, Any] = {"type": Path, "metavar": "DIR"}
 _SEVERAL: dict[str, Any] = {"action": "append", "default": []}
@@ -16,7 +17,8 @@ _DATA = "folder of the data sets (default: $ALLOTMENT_DATA, or else the user's c
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        said = printable(message).replace("\n", " ")
+        self.exit(2, f"{self.prog}: {said} (see {self.prog} --help)\n")
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Asks which command was meant, where one is not known."""

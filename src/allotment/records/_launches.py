@@ -45,7 +45,10 @@ def read_options(out: Path, like: Mapping[str, Any] | None = None) -> dict[str, 
     found = _read(out)
     wanted = (like or {}).items()
     meant = (each for each in found if all(each.get(name) == value for name, value in wanted))
-    return next(meant, found[0])
+    chosen = next(meant, found[0])
+    with reading(out / _NAME):
+        check_types(dict.fromkeys(_NEEDED) | chosen, _TYPES)
+    return chosen
 
 
 def close_options(out: Path, options: dict[str, Any]) -> None:
@@ -72,7 +75,7 @@ def _read(out: Path) -> list[dict[str, Any]]:
         check_types(newest, _TYPES)
         found = [newest, *newest.pop(_EARLIER, [])]
         for options in found:
-            check_types(dict.fromkeys(_NEEDED) | options, _TYPES)
+            check_types(options, _TYPES)
     return found
 
 

@@ -19,6 +19,7 @@ from .._checks import (
     nearest,
 )
 
+_LARGEST_CROP = 10_000  # larger borders only take memory
 PRECISIONS = ["off", "tf32", "bfloat16"]
 LR_SCHEDULES = ["constant", "cosine"]
 COSTS = ["count", "parameters", "flops", "latency"]
@@ -237,6 +238,10 @@ class Augmentation:
         check_field_types(self)
         for name in ("crop", "shift", "rotation", "zoom", "shear", "elastic"):
             check_at_least(name, getattr(self, name), 0)
+        if self.crop > _LARGEST_CROP:
+            raise ValueError(
+                f"`crop` should be at most {_LARGEST_CROP} pixels. Found `crop = {self.crop}`."
+            )
         if self.zoom >= 1:
             raise ValueError(f"`zoom` should be below 1. Found `zoom = {self.zoom}`.")
 

@@ -3,7 +3,14 @@
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from .._checks import check_at_least, check_choice, check_field_types, described, nearest
+from .._checks import (
+    check_at_least,
+    check_choice,
+    check_count,
+    check_field_types,
+    described,
+    nearest,
+)
 from ._balancing import LossBalancing
 from ._groups import GROUPS, Augmentation, Execution, Optimization, Penalties, explains_unknown
 
@@ -66,6 +73,7 @@ class TrainingSettings:
         for name, least in _LEAST.items():
             if getattr(self, name) is not None:
                 check_at_least(name, getattr(self, name), least)
+        check_count("batch_size", self.batch_size)  # below what a tensor's size can be
         check_choice("schedule", self.schedule, ["alternating", "joint", "multi_label"])
         self._check_together()
 
