@@ -96,7 +96,7 @@ def test_figures_stay_in_their_folder(commanding: Path, capsys: CaptureFixture[s
     (root / "docs").mkdir()
     repository = Path(__file__).parents[2]
     shutil.copytree(repository / "results" / "speed", root / "results" / "speed")
-    for page in ("README.md", "docs/scale.md"):
+    for page in ("README.md", "docs/scale.md", "docs/deploy.md"):
         shutil.copy(repository / page, root / page)
     assert main(["docs", "--root", str(root)]) == 0, capsys.readouterr().err
     outside = [path for path in commanding.rglob("*.png") if root / "docs" not in path.parents]

@@ -12,7 +12,7 @@ from torch import nn
 from allotment._schema import Evaluation, Outcome
 from allotment.allocation import GumbelMatrix
 from allotment.modules import MultiTaskNetwork
-from allotment.training import Progress, Run, TrainingState, _train, train
+from allotment.training import Progress, Run, TrainingState, _tracker, train
 from tests.training.test_train import (
     of_batch_norms,
     of_classes,
@@ -140,7 +140,7 @@ def assert_same_news(a: Sequence[Progress], b: Sequence[Progress]) -> None:
 def test_going_on_tells_and_ends_the_same(
     of: Callable[[int], Run], seeds: Sequence[int], monkeypatch: MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_train, "N_ENTRIES", 3)  # entries are two blocks apart
+    monkeypatch.setattr(_tracker, "N_ENTRIES", 3)  # entries are two blocks apart
     whole, states = [], []
     for progress in going_on(made(of, seeds)):
         whole.append(progress)
@@ -233,7 +233,7 @@ def with_rounds(runs: Sequence[Run], rounds: int) -> list[Run]:
 def test_a_training_can_end_where_it_stopped(
     of: Callable[[int], Run], done: int, monkeypatch: MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_train, "N_ENTRIES", 3)
+    monkeypatch.setattr(_tracker, "N_ENTRIES", 3)
     meant_to_be = list(going_on(with_rounds(made(of, (0, 1)), done)))
     states = [news.state() for news in going_on(made(of, (0, 1))) if news.state]
     state = next(state for state in states if state.round == done)

@@ -220,7 +220,7 @@ def test_an_outcome_says_how_many_trained_together() -> None:
 
 
 def test_a_long_run_has_no_more_entries_than_a_curve_needs(monkeypatch: MonkeyPatch) -> None:
-    monkeypatch.setattr("allotment.training._train.N_ENTRIES", 3)
+    monkeypatch.setattr("allotment.training._tracker.N_ENTRIES", 3)
     told = progress_of([a_run(settings=SETTINGS.changed(rounds=70))])
     entries = [progress.entries[0].round for progress in told if progress.entries is not None]
     assert entries == [30, 60, 70]
