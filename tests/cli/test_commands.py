@@ -149,7 +149,7 @@ def a_repository() -> None:
     Path("docs").mkdir()
     blocks = {
         "README.md": ("results", "speed", "map"),
-        "docs/scale.md": ("growth", "launchers", "large", "devices"),
+        "docs/scale.md": ("growth", "launchers", "lightning", "large", "devices"),
         "docs/deploy.md": ("budgets", "trunk", "growth"),
     }
     for page, names in blocks.items():

@@ -43,10 +43,12 @@ def scale_blocks(folder: Path) -> dict[str, str]:
     """Returns the parts of the page about scale that are made from the records in ``folder``."""
     growth = [scaling_block(read_scaling(path)) for path in sorted(folder.glob("scaling/*.json"))]
     launched = [speed_block(read_speed(path)) for path in sorted(folder.glob("launchers/*.json"))]
+    lightning = [speed_block(read_speed(path)) for path in sorted(folder.glob("lightning/*.json"))]
     large = [read_large(path) for path in sorted(folder.glob("large/*.json"))]
     return {
         "growth": "\n\n".join(growth) or _UNMEASURED,
         "launchers": "\n\n".join(launched) or _UNMEASURED,
+        "lightning": "\n\n".join(lightning) or _UNMEASURED,
         "large": "\n\n".join(map(_large_block, large)) or _UNMEASURED,
         "devices": "\n\n".join(map(_devices_block, large)) or _UNMEASURED,
     }
