@@ -413,7 +413,7 @@ def a_small_table() -> TableTasks:
 
 
 def test_a_column_that_new_rows_lack_is_named() -> None:
-    found = r"A table should have all columns of training\. Found \['p'\], where 'q' is missing\."
+    found = r"A table should have all columns of training\. Found \['p'\], without 'q'\."
     with raises(ValueError, match=found):
         a_small_table().transform({"p": [1.0]})
     assert a_small_table().transform({"q": ["a"], "p": [1.0], "more": [0]}).shape == (1, 3)

@@ -1,6 +1,6 @@
 """Checks of what the functions of this folder are given: runs, and arrays of numbers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import wraps
 from inspect import signature
 from typing import Any, ParamSpec, TypeVar
@@ -32,6 +32,18 @@ def of_runs(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
         return function(*arguments, **named)
 
     return checked
+
+
+def check_groups(groups: object) -> None:
+    """Raises unless groups of tasks are lists of names, by a group's name."""
+    if not isinstance(groups, Mapping) or not all(map(_are_names, groups.values())):
+        raise TypeError(
+            f"`groups` should be a dict of lists of task names. Found {described(groups)}."
+        )
+
+
+def _are_names(members: object) -> bool:
+    return isinstance(members, Collection) and all(isinstance(name, str) for name in members)
 
 
 def as_rows(embeddings: ArrayLike) -> Floats:

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .._checks import described
 from .._schema import Evaluation, Floats
 from ..records import RunRecord
-from ._arguments import of_runs
+from ._arguments import check_groups, of_runs
 from ._clusters import cut, linkage, numbered
 from ._embeddings import cosine_similarity, distinct_groups, embeddings
 from ._estimate import Estimate, estimate
@@ -265,10 +264,7 @@ def accuracy_by_group(
 
     Tasks without an accuracy do not count. Empty where no run has test accuracies.
     """
-    if not isinstance(groups, Mapping) or not all(map(_are_names, groups.values())):
-        raise TypeError(
-            f"`groups` should be a dict of lists of task names. Found {described(groups)}."
-        )
+    check_groups(groups)
     finished = [record for record in records if record.finished]
     accuracies = _accuracies(finished)
     if not len(accuracies):
@@ -284,10 +280,6 @@ def accuracy_by_group(
         group: estimate(map(_mean_of_known, accuracies[:, np.isin(names, list(members))]))
         for group, members in groups.items()
     }
-
-
-def _are_names(members: object) -> bool:
-    return isinstance(members, Collection) and all(isinstance(name, str) for name in members)
 
 
 def _accuracies(finished: Sequence[RunRecord]) -> Floats:

@@ -1,10 +1,13 @@
-"""Inputs of several tensors, given on as the arguments that a module takes."""
+"""What a network is given: inputs of several tensors, and the index of a task."""
 
+import operator
 from collections.abc import Mapping
 from inspect import signature
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
+
+from .._checks import described
 
 
 def call_with(module: nn.Module, x: Any, *arguments: Any, **options: Any) -> Any:
@@ -17,6 +20,23 @@ def call_with(module: nn.Module, x: Any, *arguments: Any, **options: Any) -> Any
     if type(x) is tuple and _takes(module, *x, *arguments, **options):
         return module(*x, *arguments, **options)
     return module(x, *arguments, **options)
+
+
+def as_index(task: object) -> int | Tensor:
+    """Returns a task's index as a number, or as the tensor that it is; raises unless it is one."""
+    if isinstance(task, Tensor):
+        if task.numel() != 1 or task.is_floating_point() or task.is_complex():
+            raise TypeError(
+                "`task` should be one whole number where it is a tensor. Found shape "
+                f"{list(task.shape)} of {str(task.dtype).removeprefix('torch.')}."
+            )
+        return task
+    try:
+        return operator.index(task)  # type: ignore[arg-type]  # NumPy's integers too
+    except TypeError as error:
+        raise TypeError(
+            f"`task` should be a task's name or index. Found {described(task)}."
+        ) from error
 
 
 def _takes(module: nn.Module, *arguments: Any, **options: Any) -> bool:

@@ -1,6 +1,5 @@
 """One network for several tasks."""
 
-import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from inspect import signature
@@ -12,7 +11,7 @@ from torch import Tensor, nn
 from .._checks import check_number, described, is_list_of
 from ._context import Noise, Pass, current_pass, opened
 from ._heads import HeadList, HeadTable
-from ._inputs import call_with
+from ._inputs import as_index, call_with
 from ._layer import ModularLayer
 from ._per_task import PerTask
 
@@ -136,19 +135,9 @@ class TaskNetwork(nn.Module, ABC):
             if task not in self.task_names:
                 raise ValueError(f"`task` should be one of {self.task_names}. Found {task!r}.")
             return self.task_names.index(task)
-        if isinstance(task, Tensor):
-            if task.numel() != 1 or task.is_floating_point() or task.is_complex():
-                raise TypeError(
-                    "`task` should be one whole number where it is a tensor. Found shape "
-                    f"{list(task.shape)} of {str(task.dtype).removeprefix('torch.')}."
-                )
-            return task
-        try:
-            index = operator.index(task)  # NumPy's integers too
-        except TypeError as error:
-            raise TypeError(
-                f"`task` should be a task's name or index. Found {described(task)}."
-            ) from error
+        index = as_index(task)
+        if isinstance(index, Tensor):
+            return index
         if not 0 <= index < self.n_tasks:
             raise ValueError(f"`task` should be in 0 to {self.n_tasks - 1}. Found {index}.")
         return index

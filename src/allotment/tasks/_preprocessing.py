@@ -176,10 +176,8 @@ class TablePreprocessing:
         """Returns a network's inputs for columns, ``[N, D]``."""
         missing = [way.name for way in self.inputs if way.name not in columns]
         if missing:
-            raise ValueError(
-                f"A table should have all columns of training. Found {list(columns)}, where "
-                f"{', '.join(map(repr, missing))} {'is' if len(missing) == 1 else 'are'} missing."
-            )
+            rule = f"A table should have all columns of training. Found {list(columns)}, without"
+            raise ValueError(f"{rule} {', '.join(map(repr, missing))}.")
         n = len(next(iter(columns.values())).values)
         x = torch.empty(n, self.n_features)
         start = 0
