@@ -145,7 +145,7 @@ BAD_TEXT = "district,size,year_built,distance,outer_walls\nhill,big,1950,2.5,2\n
         (("predict", RUN, "--task", "price", "none.csv", *OWN), "Found `none.csv`: No such file"),
         (("predict", RUN, "--task", "price", "bad.csv", *OWN), "'size' should hold numbers. Found"),
         (("predict", RUN, "--task", "price", "short.csv", *OWN), "2 values in each row"),
-        (("predict", RUN, "--task", "price", "few.csv", *OWN), "Found ['a', 'b'], where 'size',"),
+        (("predict", RUN, "--task", "price", "few.csv", *OWN), "Found ['a', 'b'], without 'size',"),
         (("predict", RUN, "--task", "price", "no.npz", *OWN), "should be an npz file of arrays"),
         (("predict", RUN, "--task", "price", "objects.npz", *OWN), "should be an npz file of arr"),
         (
