@@ -14,6 +14,7 @@ from .allocation import FixedMatrix as FixedMatrix
 from .allocation import GumbelMatrix as GumbelMatrix
 from .allocation import NoSharing as NoSharing
 from .allocation import SharedBottom as SharedBottom
+from .allocation import recommended as recommended
 from .modules import ModularLayer as ModularLayer
 from .modules import MultiTaskModel as MultiTaskModel
 from .modules import MultiTaskNetwork as MultiTaskNetwork
@@ -56,7 +57,7 @@ from .training import plan as plan
 from .training import predict as predict
 from .training import train as train
 
-__version__ = "0.2.0.dev0"
+__version__ = "0.2.0"
 
 if TYPE_CHECKING:
     from . import analysis as analysis

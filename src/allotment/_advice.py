@@ -20,6 +20,10 @@ CONFIDENCE = 0.9  # of every interval
 class Advice:
     """Which way of sharing serves some tasks best; `print` shows it.
 
+    >>> advice = Advice(recommendation="shared bottom", reasons=("None is better.",), next_steps=())
+    >>> advice.line
+    'Advice: shared bottom. None is better.'
+
     Attributes:
         recommendation: "learnt gates", "shared bottom", "separate networks" or "cannot tell".
         reasons: What it rests on, a sentence each with its numbers; the first one decides.

@@ -4,9 +4,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-Floats = NDArray[np.floating[Any]]
+# Not `NDArray`, an alias that newer NumPys hide from those who ask for an annotation's class.
+Floats = np.ndarray[Any, np.dtype[np.floating[Any]]]
 
 # What is reported of a run: what the number is called, and its unit.
 MEASURES = {
@@ -119,6 +119,16 @@ class TrainingState:
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
     """How one run ended; ``T`` tasks, ``C`` components, the layers side by side.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(2)], al.SharedBottom(1, 2))
+    >>> network, x = al.MultiTaskNetwork(None, [layer], task_names=["sum"]), torch.randn(9, 8)
+    >>> tasks, settings = [al.Task("sum", (x, x.sum(1)))], al.TrainingSettings(rounds=10)
+    >>> *_, progress = al.train([al.Run(network, tasks, settings=settings)])
+    >>> progress.outcomes[0].status, progress.outcomes[0].rounds
+    ('finished', 10)
 
     Attributes:
         status: "finished" or "failed".

@@ -37,5 +37,8 @@ from ._sampler import TaskOrder as TaskOrder
 from ._sampler import drawn as drawn
 from ._sampler import held_out as held_out
 from ._sampler import uniform as uniform
+from ._stacked_network import StackedForm as StackedForm
+from ._stacked_network import locations as locations
+from ._stacked_network import unstacked as unstacked
 from ._streaming import StreamedLosses as StreamedLosses
 from ._trainer import Trainer as Trainer

@@ -213,6 +213,11 @@ class GradientPass:
                 )
         return own
 
+    @property
+    def has_factors(self) -> bool:
+        """Whether losses are multiplied by anything."""
+        return self._weights is not None or self._balancing is not None
+
     def factors(self, losses: Tensor, tasks: Tensor) -> list[Tensor]:
         """Returns what losses ``[R, K]`` are multiplied by, one factor after another."""
         rows = (len(losses), -1)

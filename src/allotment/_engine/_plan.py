@@ -46,6 +46,14 @@ class Choice:
 class ExecutionPlan:
     """How runs that train together are computed.
 
+    >>> import torch
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(2)], al.SharedBottom(1, 2))
+    >>> network, x = al.MultiTaskNetwork(None, [layer], task_names=["sum"]), torch.randn(9, 8)
+    >>> print(al.plan([al.Run(network, [al.Task("sum", (x, x.sum(1)))])]).runs)
+    alone: there is one run.
+
     Attributes:
         device: Where.
         n_runs: How many train together.

@@ -17,6 +17,15 @@ from ..tasks import Split, Task, TaskLabels, check_names, n_examples
 class Run:
     """A network, its tasks, and the seed of every draw made while it trains.
 
+    >>> import torch
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(2)], al.GumbelMatrix(1, 2))
+    >>> network, x = al.MultiTaskNetwork(None, [layer], task_names=["sum"]), torch.randn(9, 8)
+    >>> run = al.Run(network, [al.Task("sum", (x, x.sum(1)))], seed=3)
+    >>> run.settings.rounds
+    1000
+
     Attributes:
         model: Where training starts, a network or any module with modular layers in it; `train`
             leaves it as it is.

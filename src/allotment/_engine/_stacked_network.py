@@ -32,21 +32,59 @@ class Location(NamedTuple):
 
 
 def stack(network: "TaskNetwork") -> "TaskNetwork":
-    """Returns a copy of ``network`` in stacked form, sharing no tensor with it.
+    """Returns a copy of ``network`` in stacked form, sharing no tensor with it."""
+    stacked = deepcopy(network)
+    StackedForm(stacked)
+    for layer in stacked.modular_layers:
+        layer.skips_unused = False  # runs are evaluated together
+    return stacked
+
+
+class StackedForm:
+    """Puts a network in stacked form, itself and not a copy, until `undo`.
 
     What holds a parameter that stands in another place too stays as it is: stacked, each place
     would have a parameter of its own. So does a layer with others inside its components.
     """
-    stacked = deepcopy(network)
-    shared = _shared(stacked)
-    for layer in stacked.modular_layers:
-        if _can_stack(layer, shared):
+
+    def __init__(self, network: "TaskNetwork") -> None:
+        self.network = network
+        self.locations = locations(network)
+        shared = _shared(network)
+        layers = [layer for layer in network.modular_layers if _can_stack(layer, shared)]
+        self._components = [(layer, layer.components) for layer in layers]
+        self._heads = network.heads
+        for layer in layers:
             layer.stack_()
-        layer.skips_unused = False  # runs are evaluated together
-    if _has_table(stacked, shared):
-        assert isinstance(stacked.heads, nn.ModuleList)
-        stacked.heads = HeadTable(list(stacked.heads))  # type: ignore[arg-type]
-    return stacked
+        if _has_table(network, shared):
+            assert isinstance(network.heads, nn.ModuleList)
+            network.heads = HeadTable(list(network.heads))  # type: ignore[arg-type]
+
+    def own(self, stacked: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns a state of the stacked network as the user's has it; views."""
+        return unstacked(self.locations, stacked)
+
+    def stacked(self, own: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Returns a state of the user's network as the stacked one has it."""
+        state = {name: value.clone() for name, value in self.network.state_dict().items()}
+        for name, place in self.own(state).items():
+            place.copy_(own[name])
+        return state
+
+    def undo(self) -> None:
+        """Gives the network its own components and heads again, with the weights of now."""
+        weights = self.own(self.network.state_dict())
+        for layer, components in self._components:
+            layer.components, layer.is_stacked = components, False
+        self.network.heads = self._heads
+        for name, parameter in self.network.named_parameters():
+            if self.locations[name].position is not None:
+                parameter.data = weights[name].clone()
+
+
+def unstacked(places: Mapping[str, Location], stacked: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Returns a state of a stacked network as the user's has it; views."""
+    return {name: location.read(stacked) for name, location in places.items()}
 
 
 def locations(network: "TaskNetwork") -> dict[str, Location]:
@@ -73,7 +111,7 @@ def _of_heads(network: "TaskNetwork") -> dict[str, Location]:
 
 def _can_stack(layer: ModularLayer, shared: set[int]) -> bool:
     holds_layer = any(isinstance(part, ModularLayer) for part in layer.components.modules())
-    return not holds_layer and not _holds(layer.components, shared)
+    return not layer.is_stacked and not holds_layer and not _holds(layer.components, shared)
 
 
 def _has_table(network: "TaskNetwork", shared: set[int]) -> bool:

@@ -21,6 +21,25 @@ class Allocation(nn.Module, ABC):
     It computes with tensors alone and never looks at their values: then many runs train as one
     program.
 
+    >>> import torch
+    >>> from torch import nn
+    >>> from allotment.allocation import Allocation, row
+    >>> class Shares(Allocation):
+    ...     is_binary = False
+    ...     def __init__(self, n_tasks, n_components):
+    ...         super().__init__(n_tasks, n_components)
+    ...         self.scores = nn.Parameter(torch.zeros(n_tasks, n_components))
+    ...     def weights(self, task, x=None, *, noise=None):
+    ...         return self.probabilities(task)
+    ...     def probabilities(self, task=None):
+    ...         scores = self.scores if task is None else row(self.scores, task)
+    ...         return scores.softmax(-1)
+    ...     def matrix(self):
+    ...         return self.probabilities().detach()
+    >>> Shares(2, 4).matrix()
+    tensor([[0.2500, 0.2500, 0.2500, 0.2500],
+            [0.2500, 0.2500, 0.2500, 0.2500]])
+
     Attributes:
         n_tasks: ``T``.
         n_components: ``C``.
@@ -34,6 +53,11 @@ class Allocation(nn.Module, ABC):
         n_batches: Training batches that have passed, where ``counts_batches``; else None.
         axes: The tensors that grow and shrink with tasks and components, by name, with a letter for
             each dimension: ``(("logits", "TC"),)``. Without any, no task is added or dropped.
+
+    Args:
+        n_tasks: Number of tasks, ``T``.
+        n_components: Number of components in the layer, ``C``.
+        counts_batches: Whether ``n_batches`` counts the training batches that have passed.
     """
 
     n_tasks: int
@@ -226,7 +250,16 @@ def check_counts(n_tasks: int, n_components: int) -> None:
 
 
 def row(table: Tensor, task: int | Tensor) -> Tensor:
-    """Returns ``table[task]`` without making the host wait for a task that is on a device."""
+    """Returns ``table[task]`` without making the host wait for a task that is on a device.
+
+    >>> import torch
+    >>> row(torch.tensor([[1, 2], [3, 4]]), 1)
+    tensor([3, 4])
+
+    Args:
+        table: A row for each task, ``[T, ...]``.
+        task: The task's index, a number or a tensor.
+    """
     if isinstance(task, int):
         return table[task]
     return table.index_select(0, task.reshape(1)).squeeze(0)

@@ -29,6 +29,11 @@ class GumbelByExample(GatesByExample):
     Examples decide, so no matrix of tasks says it all: `matrix` and `probabilities` are those of
     the task's offsets alone, what an example gets whose features say nothing.
 
+    >>> import torch
+    >>> from allotment.allocation import GumbelByExample
+    >>> GumbelByExample(2, 3, n_features=8).weights(0, torch.randn(5, 8)).shape
+    torch.Size([5, 3])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.

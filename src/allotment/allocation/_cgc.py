@@ -22,6 +22,11 @@ class CGC(Allocation):
     `matrix` and `probabilities` are the shares for an example whose features are all zero: the
     softmax of the bias over what the task may use.
 
+    >>> import torch
+    >>> from allotment.allocation import CGC
+    >>> CGC(2, 3, n_features=8, n_shared=1).weights(0, torch.zeros(1, 8)).detach()
+    tensor([[0.5000, 0.0000, 0.5000]])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer, own and shared.

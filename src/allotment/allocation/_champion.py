@@ -24,6 +24,10 @@ class ChampionChallenger(Tournament):
     the task's one head. The mean loss over the batches of both decides. A task never loses
     its last component in a layer; it moves to the next instead. Modules do not evolve.
 
+    >>> from allotment.allocation import ChampionChallenger
+    >>> ChampionChallenger(n_tasks=2, n_components=3).matrix().shape
+    torch.Size([2, 3])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.

@@ -33,6 +33,11 @@ class ScoreFunctionByExample(GatesByExample):
     the task's offsets alone, what an example gets whose features are zero. A training loop of one's
     own adds `auxiliary_loss` to the loss, and calls `observe`.
 
+    >>> import torch
+    >>> from allotment.allocation import ScoreFunctionByExample
+    >>> ScoreFunctionByExample(2, 3, n_features=8).weights(0, torch.randn(5, 8)).shape
+    torch.Size([5, 3])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.

@@ -28,6 +28,10 @@ class DSelectK(Allocation):
     its weight for all components. For weights of each example, charges are means over examples,
     which is ours; the authors' code sums them.
 
+    >>> from allotment.allocation import DSelectK
+    >>> DSelectK(n_tasks=2, n_components=4, k=2).weights(0).shape
+    torch.Size([4])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.

@@ -50,7 +50,16 @@ class _Table(Allocation):
 
 
 class FixedMatrix(_Table):
-    """A binary matrix, shape ``[T, C]``, chosen by hand; used components are averaged."""
+    """A binary matrix, shape ``[T, C]``, chosen by hand; used components are averaged.
+
+    >>> from allotment.allocation import FixedMatrix
+    >>> FixedMatrix([[1, 1, 0], [0, 1, 1]]).weights(0)
+    tensor([0.5000, 0.5000, 0.0000])
+
+    Args:
+        matrix: Which task uses which component, ``[T, C]``.
+        reduce: ``"mean"`` averages the components in use, ``"sum"`` adds them up.
+    """
 
     def __init__(self, matrix: Tensor | Sequence[Sequence[int]], *, reduce: str = "mean") -> None:
         try:
@@ -72,6 +81,15 @@ class SharedBottom(_Table):
     """Every task uses every component (paper, Section II).
 
     The authors' code sums the components; the paper says averaged for its first network.
+
+    >>> from allotment.allocation import SharedBottom
+    >>> SharedBottom(2, 4).weights(0), SharedBottom(2, 4, reduce="mean").weights(0)
+    (tensor([1., 1., 1., 1.]), tensor([0.2500, 0.2500, 0.2500, 0.2500]))
+
+    Args:
+        n_tasks: Number of tasks.
+        n_components: Number of components in the layer.
+        reduce: ``"sum"`` adds the components up, ``"mean"`` averages them.
     """
 
     def __init__(self, n_tasks: int, n_components: int, *, reduce: str = "sum") -> None:
@@ -80,7 +98,18 @@ class SharedBottom(_Table):
 
 
 class NoSharing(_Table):
-    """Each task has its own components: ``C / T`` consecutive ones (paper, Section II)."""
+    """Each task has its own components: ``C / T`` consecutive ones (paper, Section II).
+
+    >>> from allotment.allocation import NoSharing
+    >>> NoSharing(n_tasks=2, n_components=4).matrix()
+    tensor([[1., 1., 0., 0.],
+            [0., 0., 1., 1.]])
+
+    Args:
+        n_tasks: Number of tasks.
+        n_components: Number of components in the layer, a multiple of ``n_tasks``.
+        reduce: ``"mean"`` averages the components in use, ``"sum"`` adds them up.
+    """
 
     def __init__(self, n_tasks: int, n_components: int, *, reduce: str = "mean") -> None:
         check_counts(n_tasks, n_components)

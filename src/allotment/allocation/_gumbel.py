@@ -19,6 +19,13 @@ class Annealing:
 
     The paper says "annealing temperature"; the form and both numbers are those of the authors'
     code. With them the floor is reached at step 9,999.
+
+    >>> [Annealing(start=50.0, floor=0.5)(step) for step in (0, 99, 999_999)]
+    [50.0, 5.0, 0.5]
+
+    Attributes:
+        start: The temperature at step 0.
+        floor: The lowest temperature.
     """
 
     start: float = 50.0
@@ -53,6 +60,14 @@ class GumbelMatrix(Allocation):
     In a loop of one's own nothing need be handed in: a training pass draws from torch's
     generator, and `advance` takes the temperature one step further.
 
+    >>> from allotment.allocation import GumbelMatrix
+    >>> allocation = GumbelMatrix(2, 3, p_init=[[0.9, 0.9, 0.1], [0.1, 0.9, 0.9]])
+    >>> allocation.matrix()
+    tensor([[1., 1., 0.],
+            [0., 1., 1.]])
+    >>> allocation.eval().weights(0)
+    tensor([0.5000, 0.5000, 0.0000])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.
@@ -63,7 +78,7 @@ class GumbelMatrix(Allocation):
         keeps_one: Whether the most likely gate opens where all are shut.
     """
 
-    axes = (("logits", "TC"),)
+    axes: tuple[tuple[str, str], ...] = (("logits", "TC"),)
     logits: nn.Parameter
     n_batches: Tensor
     annealing: Tensor | None  # start and floor, where runs that train together have others

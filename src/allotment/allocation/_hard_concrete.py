@@ -21,18 +21,42 @@ def hard_concrete(log_alpha: Tensor, noise: Tensor) -> Tensor:
     """Returns one draw of each gate, from 0 to 1, of the shape of ``log_alpha``.
 
     ``noise`` is uniform on (0, 1). It is drawn, and never learnt.
+
+    >>> import torch
+    >>> hard_concrete(torch.zeros(3), torch.tensor([0.05, 0.5, 0.95]))
+    tensor([0.0000, 0.5000, 1.0000])
+
+    Args:
+        log_alpha: The location of each gate.
+        noise: Uniform on (0, 1), of the same shape.
     """
     logistic = torch.log(noise) - torch.log1p(-noise)
     return _stretched(torch.sigmoid((logistic + log_alpha) / TEMPERATURE))
 
 
 def hard_concrete_open(log_alpha: Tensor) -> Tensor:
-    """Returns the probability of each gate to be above 0."""
+    """Returns the probability of each gate to be above 0.
+
+    >>> import torch
+    >>> hard_concrete_open(torch.tensor([-9.0, 0.0, 9.0])).round(decimals=2)
+    tensor([0.0000, 0.8300, 1.0000])
+
+    Args:
+        log_alpha: The location of each gate.
+    """
     return torch.sigmoid(log_alpha - _OFFSET)
 
 
 def hard_concrete_mean(log_alpha: Tensor) -> Tensor:
-    """Returns each gate of evaluation: the published estimate of its mean, not the exact one."""
+    """Returns each gate of evaluation: the published estimate of its mean, not the exact one.
+
+    >>> import torch
+    >>> hard_concrete_mean(torch.tensor([-9.0, 0.0, 9.0]))
+    tensor([0.0000, 0.5000, 1.0000])
+
+    Args:
+        log_alpha: The location of each gate.
+    """
     return _stretched(torch.sigmoid(log_alpha))
 
 
@@ -52,6 +76,11 @@ class HardConcreteMatrix(Allocation):
 
     In evaluation a gate that is open less often than about three times in ten is shut. The others
     are shares, so the allocation is not binary; `probabilities` are still those to be open.
+
+    >>> from allotment.allocation import HardConcreteMatrix
+    >>> HardConcreteMatrix(n_tasks=2, n_components=3, p_init=0.99).matrix()
+    tensor([[1., 1., 1.],
+            [1., 1., 1.]])
 
     Args:
         n_tasks: Number of tasks.

@@ -17,6 +17,11 @@ class MMoE(Allocation):
     for an example whose features are all zero: the softmax of its bias. The mean of
     ``weights(task, x)`` over examples tells how much it uses each component on them.
 
+    >>> import torch
+    >>> from allotment.allocation import MMoE
+    >>> MMoE(n_tasks=2, n_components=3, n_features=8).weights(0, torch.randn(5, 8)).shape
+    torch.Size([5, 3])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.

@@ -22,6 +22,10 @@ class PathNet(Tournament):
     take turns batch by batch, and the mean loss decides, not the accuracy. Numbers that leave the
     layer at one end come in at the other.
 
+    >>> from allotment.allocation import PathNet
+    >>> PathNet(n_tasks=2, n_components=6, n_active=2).matrix().shape
+    torch.Size([2, 6])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.

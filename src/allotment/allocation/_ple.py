@@ -28,6 +28,13 @@ class PLE(StreamAllocation):
     shared ones. `matrix` and `probabilities` are the shares for an example whose features are all
     zero.
 
+    >>> from allotment.allocation import PLE
+    >>> PLE(n_tasks=2, n_components=5, n_features=8, n_own=2)
+    PLE(
+      n_tasks=2, n_components=5, n_shared=1, n_streams=0
+      (gate): LinearGate(n_features=8)
+    )
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer, own and shared.

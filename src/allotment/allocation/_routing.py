@@ -23,6 +23,10 @@ class RoutingPolicy(Allocation):
 
     A training loop of one's own adds `auxiliary_loss` to the loss, and calls `observe`.
 
+    >>> from allotment.allocation import RoutingPolicy
+    >>> RoutingPolicy(n_tasks=2, n_components=3).matrix().sum(1)
+    tensor([1., 1.])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.

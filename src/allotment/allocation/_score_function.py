@@ -21,6 +21,11 @@ class ScoreFunctionMatrix(GateTable):
 
     A training loop of one's own adds `auxiliary_loss` to the loss, and calls `observe`.
 
+    >>> from allotment.allocation import ScoreFunctionMatrix
+    >>> ScoreFunctionMatrix(2, 3, p_init=[[0.9, 0.9, 0.1], [0.1, 0.9, 0.9]]).matrix()
+    tensor([[1., 1., 0.],
+            [0., 1., 1.]])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.

@@ -1,4 +1,4 @@
-"""Gates that are learnt, pulled towards a start that shares, and then settle for good."""
+"""Gates that are learnt, and then settle for good."""
 
 from collections.abc import Sequence
 
@@ -24,6 +24,12 @@ class SettlingMatrix(GumbelMatrix):
     How many batches there will be `fit`, `train` and the Lightning module tell it; in a loop of
     one's own ``expect`` is to be called, or gates never settle.
 
+    >>> from allotment.allocation import SettlingMatrix
+    >>> allocation = SettlingMatrix(2, 3)
+    >>> allocation.expect(300)  # batches; `fit` tells it by itself
+    >>> allocation.matrix()[0]
+    tensor([1., 1., 1.])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.
@@ -34,6 +40,7 @@ class SettlingMatrix(GumbelMatrix):
             (the Kullback-Leibler divergence, summed over the layer's gates).
     """
 
+    axes = (("logits", "TC"), ("settled", "TC"), ("start", "TC"))
     settles_at: Tensor  # after so many batches
     settled: Tensor  # the logits from then on, [T, C, 2]
     start: Tensor  # the logits at the start, [T, C]
@@ -43,7 +50,7 @@ class SettlingMatrix(GumbelMatrix):
         n_tasks: int,
         n_components: int,
         *,
-        p_init: float | Tensor | Sequence[Sequence[float]] = 0.8,
+        p_init: float | Tensor | Sequence[Sequence[float]] = 0.5,
         temperature: Annealing = Annealing(),
         settle: float = 1 / 3,
         pull: float = 0.0,

@@ -27,6 +27,10 @@ class SNR(StreamAllocation):
     `probabilities` of a layer before the last are the means over a component's connections, and
     the same for all tasks.
 
+    >>> from allotment.allocation import SNR
+    >>> SNR(n_tasks=2, n_components=3, n_streams=3)
+    SNR(n_tasks=2, n_components=3, n_streams=3, l0_weight=0.0)
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.

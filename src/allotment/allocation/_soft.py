@@ -26,6 +26,10 @@ class SoftMatrix(Allocation):
     components start with different weights. Exact copies would stay copies; then ``p_init`` should
     start their gates apart.
 
+    >>> from allotment.allocation import SoftMatrix
+    >>> SoftMatrix(2, 3, p_init=[[0.8, 0.1, 0.1], [0.1, 0.1, 0.8]]).weights(0).detach()
+    tensor([0.8000, 0.1000, 0.1000])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.

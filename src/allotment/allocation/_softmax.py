@@ -19,6 +19,10 @@ class SoftmaxMatrix(Allocation):
 
     Equal shares tell components apart only where these start from different weights, as they do
     unless one says otherwise.
+
+    Args:
+        n_tasks: Number of tasks.
+        n_components: Number of components in the layer.
     """
 
     is_binary = False

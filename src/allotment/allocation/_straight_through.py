@@ -19,6 +19,11 @@ class StraightThroughMatrix(GateTable):
     that is left out. Ours is one gate for each task and component, and that open components are
     averaged.
 
+    >>> from allotment.allocation import StraightThroughMatrix
+    >>> StraightThroughMatrix(2, 3, p_init=[[0.9, 0.9, 0.1], [0.1, 0.9, 0.9]]).matrix()
+    tensor([[1., 1., 0.],
+            [0., 1., 1.]])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.

@@ -16,8 +16,17 @@ class StreamAllocation(Allocation, ABC):
     a stream is, the method says: a task's, or what goes to one component. At the last layer
     nothing is read further, and `weights` has a task's row, as everywhere.
 
+    >>> from allotment.allocation import SNR, CrossStitch, StreamAllocation
+    >>> issubclass(CrossStitch, StreamAllocation), issubclass(SNR, StreamAllocation)
+    (True, True)
+
     Attributes:
         n_streams: ``S``, streams that the next layer reads; 0 where it is for a last layer alone.
+
+    Args:
+        n_tasks: Number of tasks.
+        n_components: Number of components in the layer.
+        counts_batches: Whether ``n_batches`` counts the training batches that have passed.
     """
 
     n_streams: int = 0

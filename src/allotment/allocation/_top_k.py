@@ -32,6 +32,12 @@ class TopKExperts(Allocation):
     its offset over all components. The mean of ``weights(task, x)`` over examples tells how much a
     task uses each component on them.
 
+    >>> import torch
+    >>> from allotment.allocation import TopKExperts
+    >>> weights = TopKExperts(2, 6, n_features=8, k=2).eval().weights(0, torch.randn(5, 8))
+    >>> (weights > 0).sum(1)
+    tensor([2, 2, 2, 2, 2])
+
     Args:
         n_tasks: Number of tasks.
         n_components: Number of components in the layer.

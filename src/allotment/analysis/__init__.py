@@ -16,6 +16,41 @@ False
 [[1.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
 >>> cluster(cosine_similarity(rows)).labels
 (0, 0, 1)
+
+The same from records, here of two methods with two seeds each:
+
+>>> import tempfile
+>>> import allotment as al
+>>> from allotment.experiments import overridden
+>>> from allotment.paper import experiment_named
+>>> short = overridden(experiment_named("digits"), ["rounds=10", "evaluate_every=10"])
+>>> out, methods = tempfile.mkdtemp(), ["shared_bottom", "gumbel"]
+>>> records = al.sweep(short, out, methods=methods, n_runs=2, device="cpu", say=str)
+>>> by_method = {method: runs for (_, _, method), runs in group_runs(records).items()}
+>>> learnt, shared = by_method["gumbel"], by_method["shared_bottom"]
+>>> summarise(learnt).n_runs, paired_difference(learnt, shared).n
+(2, 2)
+>>> embeddings(learnt[0]).shape, used_shares(learnt[0]).shape, used_parameters(learnt[0]).shape
+((4, 8), (4,), (4,))
+>>> 0 <= measure(learnt[0]) <= 1, 0 <= validation_measure(learnt[0]) <= 1
+(True, True)
+>>> typical_run(learnt) in learnt, n_suites(learnt)
+(True, 1)
+>>> list(accuracy_by_task(learnt)) == list(loss_by_task(learnt))
+True
+>>> groups = {"all": learnt[0].header.task_names}
+>>> list(accuracy_by_family(learnt)), list(accuracy_by_group(learnt, groups))
+(['upright', 'rotated'], ['all'])
+>>> error_curves(learnt).rounds.shape, loss_band(learnt, window=1).n_runs
+((1,), 2)
+>>> validation_loss_curves(learnt).rounds.shape, late_change(learnt).n  # too short for a change
+((1,), 0)
+>>> relatedness(learnt).n_distinct.n, usage_by_kind(learnt).kinds
+(2, ('conv3x3',))
+>>> gain(by_method, "gumbel", ["shared_bottom"]).baseline
+'shared_bottom'
+>>> advantage(learnt, shared).n, best_on_validation([learnt, shared]) in (learnt, shared)
+(2, True)
 """
 
 from ._clusters import cluster as cluster

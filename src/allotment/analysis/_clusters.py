@@ -40,6 +40,10 @@ def linkage(similarity: Floats) -> Floats:
 
     Its shape is ``[T - 1, 4]``, a row for each merge, as SciPy writes it: the two clusters, their
     distance, and the number of tasks in both.
+
+    >>> import numpy as np
+    >>> linkage(np.array([[1.0, 0.8], [0.8, 1.0]])).round(1)
+    array([[0. , 1. , 0.2, 2. ]])
     """
     similarity = as_similarity(similarity)
     if len(similarity) < 2:
@@ -50,7 +54,12 @@ def linkage(similarity: Floats) -> Floats:
 
 
 def leaf_order(tree: Floats) -> list[int]:
-    """Returns the tasks in the order in which the tree has them side by side."""
+    """Returns the tasks in the order in which the tree has them side by side.
+
+    >>> import numpy as np
+    >>> leaf_order(linkage(np.array([[1.0, 0.1, 0.9], [0.1, 1.0, 0.2], [0.9, 0.2, 1.0]])))
+    [1, 0, 2]
+    """
     return hierarchy.leaves_list(tree).tolist() if len(tree) else [0]
 
 
@@ -59,6 +68,14 @@ def cut(tree: Floats, n_clusters: int) -> tuple[int, ...]:
 
     Merges at one height are all made or none, so tasks with equal rows are never apart and a tie
     may leave fewer clusters than asked for.
+
+    >>> import numpy as np
+    >>> cut(linkage(np.array([[1.0, 0.1, 0.9], [0.1, 1.0, 0.2], [0.9, 0.2, 1.0]])), 2)
+    (0, 1, 0)
+
+    Args:
+        tree: As `linkage` returns it.
+        n_clusters: Into how many clusters.
     """
     check_count("n_clusters", n_clusters)
     tree = numbers("tree", tree)
@@ -78,6 +95,11 @@ def cluster(similarity: Floats) -> Clustering:
     clusters are taken. Where the tree has no such cut (all rows equal, two tasks, or all tasks
     equally unlike) it is undefined, and the clusters are the groups of tasks with equal rows. One
     cluster of tasks with different rows is therefore never the answer.
+
+    >>> import numpy as np
+    >>> from allotment.analysis import cluster, cosine_similarity
+    >>> cluster(cosine_similarity(np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1]]))).members
+    [[0, 1], [2]]
     """
     similarity = as_similarity(similarity)
     distance = 1.0 - similarity

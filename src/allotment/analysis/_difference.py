@@ -1,7 +1,7 @@
 """Two methods compared seed by seed."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,6 +40,10 @@ def paired_difference(
 
     Two methods with one seed see the same data, so the pairs leave out what the data alone does.
     Seeds that only one of them finished are left out.
+
+    Args:
+        records_a: Runs of one method.
+        records_b: Runs of another; only seeds that both have count.
     """
     differences = seed_differences(records_a, records_b)
     found = estimate(differences)
@@ -52,14 +56,21 @@ def paired_difference(
     )
 
 
-def seed_differences(records_a: Sequence[RunRecord], records_b: Sequence[RunRecord]) -> Floats:
-    """Returns how much the runs ``a`` lie above the runs ``b``, for each seed of both."""
-    a, b = _by_seed(records_a), _by_seed(records_b)
+def seed_differences(
+    records_a: Sequence[RunRecord],
+    records_b: Sequence[RunRecord],
+    of: Callable[[RunRecord], float] = measure,
+) -> Floats:
+    """Returns how much the runs ``a`` lie above the runs ``b``, for each seed of both.
+
+    ``of`` is the number that is compared.
+    """
+    a, b = _by_seed(records_a, of), _by_seed(records_b, of)
     return np.array([a[seed] - b[seed] for seed in sorted(a.keys() & b.keys())])
 
 
-def _by_seed(records: Sequence[RunRecord]) -> dict[int, float]:
-    values = {record.header.seed: measure(record) for record in records}
+def _by_seed(records: Sequence[RunRecord], of: Callable[[RunRecord], float]) -> dict[int, float]:
+    values = {record.header.seed: of(record) for record in records}
     return {seed: value for seed, value in values.items() if math.isfinite(value)}
 
 

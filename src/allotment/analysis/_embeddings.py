@@ -41,6 +41,13 @@ def cosine_similarity(embeddings: ArrayLike) -> Floats:
     A task that uses nothing has a row of zeros and no angle: it counts as like (1) another such
     task and itself, and as unlike (0) every task that uses something. Clusters of such tasks say
     nothing of what tasks have in common; `Outcome.dead` names them.
+
+    >>> import numpy as np
+    >>> from allotment.analysis import cosine_similarity
+    >>> cosine_similarity(np.array([[1, 1], [1, 0], [0, 0]])).round(2)
+    array([[1.  , 0.71, 0.  ],
+           [0.71, 1.  , 0.  ],
+           [0.  , 0.  , 1.  ]])
     """
     rows = as_rows(embeddings)
     products = rows @ rows.T  # [T, T]
@@ -69,6 +76,11 @@ def classical_mds(similarity: Floats) -> MDS:
     The distance of two tasks is that of their embeddings once these have length 1, whose square is
     2 - 2 cos; distances in the plane are never longer. Nothing is drawn at random: of the two
     mirror images of an axis, the one whose farthest point is at its positive end is taken.
+
+    >>> import numpy as np
+    >>> from allotment.analysis import classical_mds
+    >>> classical_mds(np.array([[1.0, 0.5], [0.5, 1.0]])).shown  # on a plane
+    1.0
     """
     squares = 2.0 - 2.0 * as_similarity(similarity)
     n_tasks = len(squares)

@@ -65,7 +65,15 @@ class Estimate:
 
 
 def estimate(values: Iterable[float]) -> Estimate:
-    """Returns mean, spread and interval of ``values``; those that are not finite are left out."""
+    """Returns mean, spread and interval of ``values``; those that are not finite are left out.
+
+    >>> from allotment.analysis import estimate
+    >>> found = estimate([0.9, 1.0, 1.1])
+    >>> print(found)
+    1.00 ± 0.10 sd (n=3)
+    >>> found.n
+    3
+    """
     is_drawn = isinstance(values, Iterator)  # from a generator, for once
     found = np.atleast_1d(numbers("values", list(values) if is_drawn else values))
     finite = found[np.isfinite(found)]
@@ -92,7 +100,12 @@ def half_width(sd: float, n: int) -> float:
 
 
 def disjoint(a: Estimate, b: Estimate) -> bool:
-    """Returns whether the 90 % intervals of two means lie apart; False where one has no spread."""
+    """Returns whether the 90 % intervals of two means lie apart; False where one has no spread.
+
+    Args:
+        a: An estimate.
+        b: Another.
+    """
     return a.interval[1] < b.interval[0] or b.interval[1] < a.interval[0]
 
 

@@ -16,7 +16,11 @@ MOST_SETS = 20_000  # of rows; more are not gone through but drawn
 
 
 def family_names(families: Sequence[str]) -> tuple[str, ...]:
-    """Returns each family once, in the order of their first tasks."""
+    """Returns each family once, in the order of their first tasks.
+
+    >>> family_names(["b", "a", "b"])
+    ('b', 'a')
+    """
     return tuple(dict.fromkeys(families))
 
 
@@ -25,6 +29,17 @@ def between_families(similarity: Floats, families: Sequence[str]) -> Floats:
 
     The diagonal is the similarity inside a family, over pairs of different tasks; it is NaN for a
     family of one task.
+
+    >>> import numpy as np
+    >>> from allotment.analysis import between_families
+    >>> similarity = np.array([[1.0, 0.8, 0.1], [0.8, 1.0, 0.3], [0.1, 0.3, 1.0]])
+    >>> between_families(similarity, ["a", "a", "b"])
+    array([[0.8, 0.2],
+           [0.2, nan]])
+
+    Args:
+        similarity: Of the tasks, ``[T, T]``.
+        families: The family of each task.
     """
     check_families(len(similarity), families)
     member = [np.array(families) == name for name in family_names(families)]  # F of [T]
@@ -57,6 +72,10 @@ def own_is_nearest(similarity: Floats, families: Sequence[str]) -> Floats:
     >>> similarity = np.array([[1.0, 0.8, 0.2], [0.8, 1.0, 0.9], [0.2, 0.9, 1.0]])
     >>> own_is_nearest(similarity, ["a", "a", "b"]).tolist()
     [1.0, 0.0, nan]
+
+    Args:
+        similarity: Of the tasks, ``[T, T]``.
+        families: The family of each task.
     """
     check_families(len(similarity), families)
     names = family_names(families)
@@ -70,7 +89,16 @@ def own_is_nearest(similarity: Floats, families: Sequence[str]) -> Floats:
 
 
 def distinct_by_family(embeddings: Floats, families: Sequence[str]) -> list[int]:
-    """Returns how many different rows the tasks of each family have."""
+    """Returns how many different rows the tasks of each family have.
+
+    >>> import numpy as np
+    >>> distinct_by_family(np.array([[1, 0], [1, 0], [0, 1]]), ["a", "a", "b"])
+    [1, 1]
+
+    Args:
+        embeddings: Which components each task uses, ``[T, C]``.
+        families: The family of each task.
+    """
     check_families(len(embeddings), families)
     member = np.array(families)
     return [len(distinct_groups(embeddings[member == name])) for name in family_names(families)]
@@ -111,6 +139,15 @@ def permutation_p_values(embeddings: Floats, families: Sequence[str]) -> list[fl
     It is the share of sets of different rows, as many as the family has, that are as alike as the
     family's or more; tasks with one row count once. NaN for a family with one row, or with all of
     them.
+
+    >>> import numpy as np
+    >>> rows = np.array([[1, 1, 0], [1, 1, 0], [0, 0, 1], [0, 1, 1]])
+    >>> [round(p, 2) for p in permutation_p_values(rows, ["a", "a", "b", "b"])]
+    [nan, 0.33]
+
+    Args:
+        embeddings: Which components each task uses, ``[T, C]``.
+        families: The family of each task.
     """
     rows = np.asarray(embeddings, dtype=float)
     groups = distinct_groups(rows)

@@ -1,7 +1,7 @@
 """What learning the sharing gains over deciding it by hand, seed by seed."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from .._schema import HIGHER_IS_BETTER
@@ -45,13 +45,22 @@ def gain(
     learnt: str,
     baselines: Sequence[str],
     oracle: str = "",
+    *,
+    of: Callable[[RunRecord], float] = measure,
 ) -> Gain | None:
     """Returns what a method gains; None where it or one of the baselines has no finished run.
 
     The better baseline is chosen by the same runs, whose luck makes it look a little too good: the
     gain is a little too small rather than too large.
+
+    Args:
+        runs: Of each method, by its name.
+        learnt: The method that is judged.
+        baselines: Methods whose best one it is compared with.
+        oracle: A method that knows the answer, if there is one.
+        of: The number that is compared: `measure`, or `validation_measure` to choose by.
     """
-    measures = {name: estimate(map(measure, own)) for name, own in runs.items()}
+    measures = {name: estimate(map(of, own)) for name, own in runs.items()}
     if not all(name in measures and measures[name].n for name in (learnt, *baselines)):
         return None
     sign = 1 if _rises(runs[learnt]) else -1
@@ -59,18 +68,28 @@ def gain(
     has_oracle = oracle in measures and measures[oracle].n > 0
     return Gain(
         baseline=better,
-        over_baseline=advantage(runs[learnt], runs[better]),
-        behind_oracle=advantage(runs[oracle], runs[learnt]) if has_oracle else None,
+        over_baseline=advantage(runs[learnt], runs[better], of),
+        behind_oracle=advantage(runs[oracle], runs[learnt], of) if has_oracle else None,
         measures=measures,
     )
 
 
-def advantage(records: Sequence[RunRecord], others: Sequence[RunRecord]) -> Advantage:
-    """Returns how much better runs are than others with the same seeds."""
-    found = estimate(seed_differences(records, others))
+def advantage(
+    records: Sequence[RunRecord],
+    others: Sequence[RunRecord],
+    of: Callable[[RunRecord], float] = measure,
+) -> Advantage:
+    """Returns how much better runs are than others with the same seeds.
+
+    Args:
+        records: Runs of one method.
+        others: Runs of another, with the same seeds.
+        of: The number that is compared.
+    """
+    found = estimate(seed_differences(records, others, of))
     factor = 100.0
     if not _rises(records):
-        factor /= -estimate(map(measure, others)).mean
+        factor /= -estimate(map(of, others)).mean
     low, high = sorted(factor * end for end in found.interval)
     return Advantage(mean=factor * found.mean, low=low, high=high, n=found.n)
 

@@ -263,6 +263,10 @@ def accuracy_by_group(
     """Returns the mean test accuracy over the tasks of each group, given by name, over runs.
 
     Tasks without an accuracy do not count. Empty where no run has test accuracies.
+
+    Args:
+        records: Runs of one method.
+        groups: Names of tasks, by the name of their group.
     """
     check_groups(groups)
     finished = [record for record in records if record.finished]

@@ -18,6 +18,11 @@ def pareto(
 
     >>> pareto([1.0, 2.0, 3.0, 3.0], [0.7, 0.9, 0.8, 0.9]).tolist()
     [True, True, False, False]
+
+    Args:
+        costs: Of each point, ``[N]``; lower is better.
+        values: What each point reaches, ``[N]``.
+        higher_is_better: Whether a larger value is better, as for accuracy.
     """
     cost, value = np.asarray(costs, dtype=float), np.asarray(values, dtype=float)
     if cost.ndim != 1 or cost.shape != value.shape:

@@ -49,7 +49,19 @@ class Ranking:
 
 
 def ranking(methods: Sequence[str], values: Floats, *, higher_is_better: Sequence[bool]) -> Ranking:
-    """Returns how methods rank by their values on each suite, ``[S, K]``, which are all known."""
+    """Returns how methods rank by their values on each suite, ``[S, K]``, which are all known.
+
+    >>> import numpy as np
+    >>> from allotment.analysis import ranking
+    >>> values = np.array([[0.9, 0.8, 0.7], [0.8, 0.7, 0.6], [0.95, 0.9, 0.91]])
+    >>> ranking(["a", "b", "c"], values, higher_is_better=[True] * 3).mean_ranks
+    array([1.        , 2.33333333, 2.66666667])
+
+    Args:
+        methods: Their names, ``K``.
+        values: Of each method on each suite, ``[S, K]``.
+        higher_is_better: For each suite, whether a larger value is better.
+    """
     if values.ndim != 2 or values.shape != (len(higher_is_better), len(methods)):
         raise ValueError(
             "`values` should have a row for each suite and a column for each method. "
@@ -88,7 +100,15 @@ def _friedman(ranks: Floats) -> tuple[float, float, float]:
 
 
 def critical_difference(n_suites: int, n_methods: int) -> float:
-    """Returns how far apart mean ranks have to be to differ at the 5 % level (Nemenyi's test)."""
+    """Returns how far apart mean ranks have to be to differ at the 5 % level (Nemenyi's test).
+
+    >>> round(critical_difference(n_suites=4, n_methods=16), 2)
+    11.53
+
+    Args:
+        n_suites: How many suites the methods are ranked on.
+        n_methods: How many methods are ranked.
+    """
     if n_suites < 2 or n_methods < 2:
         return math.nan
     # From the distribution of the range of K normal values, whose degrees of freedom are infinite.

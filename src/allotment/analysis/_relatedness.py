@@ -116,7 +116,14 @@ def _budget(penalties: dict[str, Any]) -> float | None:
 
 
 def stability(clusterings: Sequence[Clustering]) -> float:
-    """Returns the mean adjusted Rand index over pairs of clusterings; NaN for fewer than two."""
+    """Returns the mean adjusted Rand index over pairs of clusterings; NaN for fewer than two.
+
+    >>> import numpy as np
+    >>> from allotment.analysis import cluster, cosine_similarity, stability
+    >>> rows = np.array([[1, 0], [1, 0], [0, 1]])
+    >>> stability([cluster(cosine_similarity(rows)), cluster(cosine_similarity(rows))])
+    1.0
+    """
     return _mean_agreement([each.labels for each in clusterings])
 
 

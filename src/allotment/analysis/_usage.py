@@ -70,6 +70,10 @@ def usage_by_kind(records: Sequence[RunRecord], tasks: Sequence[int] | None = No
     """Returns how much runs of one network use each kind of component in each layer.
 
     Over all tasks, or over some ``tasks`` by their index.
+
+    Args:
+        records: Runs of one network.
+        tasks: Indices of the tasks that count; None: all.
     """
     if not records:
         raise ValueError("`records` should hold at least one run. Found none.")

@@ -12,15 +12,15 @@ from ..experiments import Sweep, run_sweep
 from ..paper import EXPERIMENTS
 from ._display import Display, say
 
-SIZES = {"two_pairs": (5, 2_000), "digits": (3, 400)}  # runs and rounds: about a minute in all
+SIZES = {"two_pairs": (5, 2_000), "codebooks": (5, 1_000)}  # runs and rounds: about a minute in all
 INTRODUCTIONS = {
     "two_pairs": (
         "Four tasks, of which 1a and 1b are the same function, and 2a and 2b another. The network "
         "has four components and is told neither; each task learns which components to use."
     ),
-    "digits": (
-        "Four tasks on real images: digits, the same again, the digits turned by 90 degrees, and "
-        "those again. All of them share one small network, in different ways."
+    "codebooks": (
+        "Four offices give codes to real drawings of digits: A1 and A2 by one book, B1 and B2 by "
+        "another. Each has a hundred labelled drawings. The network does not know about books."
     ),
 }
 

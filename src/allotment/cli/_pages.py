@@ -9,7 +9,20 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.markup import escape
 
-from ..paper import COMPARISONS, EXPERIMENTS, MAP_PAGE, MAPS, map_summary
+from ..paper import (
+    CAUSES,
+    COMPARISONS,
+    EXPERIMENTS,
+    HEADLINES,
+    MAP_PAGE,
+    MAPS,
+    REMEDIES,
+    WELL_TRAINED,
+    causes_page,
+    map_summary,
+    remedy_page,
+    remedy_summary,
+)
 from ..records import (
     RecordError,
     RunRecord,
@@ -28,6 +41,8 @@ from ._terminal_table import print_table
 
 if TYPE_CHECKING:
     from ..report import ReportSpec
+
+WHEN = (*MAPS, *CAUSES, *REMEDIES)  # the experiments of docs/when.md
 
 
 def report(options: Namespace) -> int:
@@ -82,10 +97,10 @@ def show_embeddings(options: Namespace) -> int:
 def keep_runs(options: Namespace) -> int:
     """Adds finished runs to the kept results."""
     records = read_records(*options.runs)
-    maps = {each.name for each in MAPS}  # many runs, of which only the ends are looked at
-    of_maps = [record for record in records if record.header.experiment in maps]
-    others = [record for record in records if record.header.experiment not in maps]
-    paths = [*keep(others, options.results), *keep(of_maps, options.results, with_curves=False)]
+    many = {each.name for each in WHEN}  # runs, of which only the ends are looked at
+    ends = [record for record in records if record.header.experiment in many]
+    others = [record for record in records if record.header.experiment not in many]
+    paths = [*keep(others, options.results), *keep(ends, options.results, with_curves=False)]
     for path in [*paths, *keep_rates(options.runs, options.results)]:
         print(f"Kept: {path}")
     return 0
@@ -99,8 +114,8 @@ def docs(options: Namespace) -> int:
     for path, text in generated_pages(root).items():
         write_bytes(path, text.encode())
         print(f"Wrote {path}.")
-    records, _, mapped = _kept(root)
-    shown = [*records, *mapped]
+    records, _, when = _kept(root)
+    shown = [*records, *when]
     figures = write_figures(shown, report_specs(shown), root / "docs" / "figures")
     print(f"Drew {len(figures)} figures.")
     return 0
@@ -109,9 +124,11 @@ def docs(options: Namespace) -> int:
 def generated_pages(root: Path) -> dict[Path, str]:
     """Returns what the pages that are made from the kept results should hold."""
     from ..report import (
+        Headline,
         deployment_blocks,
         markdown_comparison,
         markdown_page,
+        markdown_part,
         markdown_results,
         readme_results,
         scale_blocks,
@@ -120,16 +137,30 @@ def generated_pages(root: Path) -> dict[Path, str]:
         with_block,
     )
 
-    records, compared, mapped = _kept(root)
+    records, compared, when = _kept(root)
     specs = [_remarked(each, root / "results") for each in report_specs(records)]
     suites = [_remarked(each.report_spec(compared), root / "results") for each in COMPARISONS]
-    maps = [_remarked(each.report_spec(mapped), root / "results") for each in MAPS]
+    well_trained = {(WELL_TRAINED.name, method.name) for method in WELL_TRAINED.methods}
+    compared += [r for r in records if (r.header.experiment, r.header.method) in well_trained]
+    suites.append(WELL_TRAINED.report_spec(compared))
+    maps, causes, remedies = (
+        [_remarked(each.report_spec(when), root / "results") for each in kind]
+        for kind in (MAPS, CAUSES, REMEDIES)
+    )
+    mapped = [record for record in when if record.header.experiment in {m.name for m in MAPS}]
+    when_page = [
+        markdown_page(*MAP_PAGE, mapped, maps),
+        markdown_part(*causes_page(when), when, causes),
+        markdown_part(*remedy_page(when), when, remedies),
+    ]
     timings = root / "results" / "speed"
     speed = f"\n## Speed\n\n{speed_table(timings)}\n"
     readme = (root / "README.md").read_text(encoding="utf-8")
-    readme = with_block(readme, "results", readme_results(records, specs))
+    readme = with_block(
+        readme, "results", readme_results(records, specs, [Headline(*row) for row in HEADLINES])
+    )
     readme = with_block(readme, "speed", speed_summary(timings))
-    readme = with_block(readme, "map", map_summary(mapped))
+    readme = with_block(readme, "map", f"{map_summary(when)}\n\n{remedy_summary(when)}")
     blocks = {
         root / "docs" / "scale.md": scale_blocks(timings),
         root / "docs" / "deploy.md": deployment_blocks(root / "results" / "deploy"),
@@ -141,20 +172,20 @@ def generated_pages(root: Path) -> dict[Path, str]:
     return {
         root / "docs" / "results.md": markdown_results(records, specs) + speed,
         root / "docs" / "comparison.md": markdown_comparison(compared, suites),
-        root / "docs" / "when.md": markdown_page(*MAP_PAGE, mapped, maps),
+        root / "docs" / "when.md": "\n".join(when_page),
         **filled,
         root / "README.md": readme,
     }
 
 
 def _kept(root: Path) -> tuple[list[RunRecord], list[RunRecord], list[RunRecord]]:
-    """Returns the kept runs, and those of comparisons and of maps, which have their own pages."""
+    """Returns the kept runs, and those of comparisons and of when gates pay, on other pages."""
     pages: list[list[RunRecord]] = [[], [], []]
-    places = {each.name: 1 for each in COMPARISONS} | {each.name: 2 for each in MAPS}
+    places = {each.name: 1 for each in COMPARISONS} | {each.name: 2 for each in WHEN}
     for record in read_kept(root / "results"):
         pages[places.get(record.header.experiment, 0)].append(record)
-    experiments, comparisons, maps = pages
-    return experiments, comparisons, maps
+    experiments, comparisons, when = pages
+    return experiments, comparisons, when
 
 
 def _remarked(spec: "ReportSpec", results: Path) -> "ReportSpec":

@@ -77,12 +77,12 @@ def _add(commands: _Commands, name: str, action: str, text: str) -> _Parser:
 
 def _add_run(command: _Parser) -> None:
     experiment = (
-        "a name that `list` shows, `comparison` with --suite, or a Python file: experiment.py, "
-        "experiment.py:NAME"
+        "a name that `list` shows, `comparison`, `causes` or `remedy` with --suite, or a Python "
+        "file: experiment.py, experiment.py:NAME"
     )
     command.add_argument("experiment", metavar="EXPERIMENT", help=experiment)
     what = command.add_argument_group("what to train")
-    suite = f"that `comparison` trains all methods on: {', '.join(_SUITES)} (default: none)"
+    suite = f"of such an experiment: {', '.join(_SUITES)} (default: none)"
     what.add_argument("--suite", metavar="NAME", help=suite)
     method = "a method; repeatable (default: all)"
     what.add_argument("--method", action="append", metavar="NAME", help=method)
@@ -90,7 +90,7 @@ def _add_run(command: _Parser) -> None:
     what.add_argument("--split", **_SEVERAL, metavar="NAME", help=split)
     n_runs = "runs of each method (default: as `list` shows)"
     what.add_argument("--runs", type=int, metavar="N", help=n_runs)
-    seed = "seed of the first run; the next has S + 1 (default: 0)"
+    seed = "seed of the first run; the next has S + 1 (default: as declared, mostly 0)"
     what.add_argument("--first-seed", type=int, metavar="S", help=seed)
     rounds = "rounds of each run (default: as declared)"
     what.add_argument("--rounds", type=int, metavar="K", help=rounds)

@@ -31,7 +31,7 @@ from ..experiments import (
     run_sweep,
     varied,
 )
-from ..paper import COMPARISONS, EXPERIMENTS, SUITES, comparison_of, experiment_named
+from ..paper import EXPERIMENTS, KINDS, experiment_named, experiment_on
 from ..records import RecordError, RunRecord, find_copy, read_options, read_run
 from ..training import asked_by_signals, plan
 from ._display import Display, said_of, say
@@ -50,17 +50,18 @@ FREE = ("device", "data_dir", "checkpoint_every", "rounds")
 def list_experiments(options: Namespace) -> int:
     """Prints the experiments, their methods, and the data they need."""
     table = RichTable(box=None, pad_edge=False, show_header=False)
-    compared = {method.name: None for each in COMPARISONS for method in each.methods}
-    names = {each.name for each in COMPARISONS}
+    names = {f"{kind}_{suite}" for kind, (_, suites) in KINDS.items() for suite in suites}
     for experiment in (each for name, each in EXPERIMENTS.items() if name not in names):
         methods = " ".join(method.name for method in experiment.methods)
         data = " ".join(experiment.data.sets) or "none to download"
         table.add_row(escape(experiment.name), escape(experiment.summary), style="bold")
         table.add_row("", f"methods: {methods}")
         table.add_row("", f"runs: {experiment.n_runs} of each   data: {data}")
-    table.add_row("comparison", "all ways of sharing on one suite, on equal terms", style="bold")
-    table.add_row("", f"methods: {' '.join(compared)}")
-    table.add_row("", f"suites, as in --suite NAME: {' '.join(SUITES)}")
+    for kind, (text, suites) in KINDS.items():
+        every = (method for suite in suites for method in experiment_on(kind, suite).methods)
+        table.add_row(kind, text, style="bold")
+        table.add_row("", f"methods: {' '.join(dict.fromkeys(each.name for each in every))}")
+        table.add_row("", f"suites, as in --suite NAME: {' '.join(suites)}")
     Console().print(table)
     return 0
 
@@ -150,7 +151,7 @@ def make_sweep(options: Namespace) -> Sweep:
         methods=methods,
         out=options.resume or options.out or Path("runs") / experiment.name,
         n_runs=chosen.get("runs"),
-        first_seed=chosen.get("first_seed", 0),
+        first_seed=chosen.get("first_seed"),
         group_size=chosen.get("group_size"),
         device=chosen_device(chosen.get("device", "auto")),
         data_folder=Path(data_folder) if data_folder else None,
@@ -165,12 +166,11 @@ def make_sweep(options: Namespace) -> Sweep:
 
 def _declared(name: str, suite: str | None) -> tuple[Experiment, ExperimentFile | None]:
     """Returns an experiment by its name, or the one that a file defines, with that file."""
-    if name == "comparison":
-        return comparison_of(suite), None
+    if name in KINDS:
+        return experiment_on(name, suite), None
     if suite is not None:
-        raise ValueError(
-            f"`suite` should come with the experiment `comparison`. Found it with `{name}`."
-        )
+        kinds = " or ".join(f"`{kind}`" for kind in KINDS)
+        raise ValueError(f"`suite` should come with {kinds}. Found it with `{name}`.")
     if not is_file_reference(name):
         if (Path(name) / "experiment.py").is_file():
             raise ValueError(

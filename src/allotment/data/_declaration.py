@@ -38,7 +38,11 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True)
 class ArraySpec:
-    """The type and shape of one prepared array; ``str`` stands for text of any length."""
+    """The type and shape of one prepared array; ``str`` stands for text of any length.
+
+    >>> ArraySpec("uint8", (60000, 28, 28)).shape
+    (60000, 28, 28)
+    """
 
     dtype: str
     shape: tuple[int, ...]
@@ -73,6 +77,10 @@ class Archive:
 @dataclass(frozen=True, kw_only=True)
 class DataSet:
     """One published data set and the prepared file that is made of it.
+
+    >>> from allotment.data import DATASETS
+    >>> DATASETS["mnist"].name
+    'mnist'
 
     Args:
         name: What users call it; the prepared file is ``NAME.npz``, unless it is as published.

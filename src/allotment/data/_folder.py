@@ -75,7 +75,11 @@ _VARIABLE = "ALLOTMENT_DATA"
 
 
 def data_folder(explicit: str | Path | None = None) -> Path:
-    """Returns ``explicit``, or else ``$ALLOTMENT_DATA``, or else the user's cache folder."""
+    """Returns ``explicit``, or else ``$ALLOTMENT_DATA``, or else the user's cache folder.
+
+    >>> data_folder("data").name
+    'data'
+    """
     if explicit is None:
         explicit = os.environ.get(_VARIABLE) or pooch.os_cache("allotment")
     return Path(explicit).expanduser()
@@ -97,7 +101,12 @@ class Status:
 def status(
     folder: str | Path | None = None, datasets: Iterable[DataSet] = DATASETS.values()
 ) -> list[Status]:
-    """Returns which data sets are there; no file is opened."""
+    """Returns which data sets are there; no file is opened.
+
+    Args:
+        folder: Where prepared data sets lie; None: where they lie by default.
+        datasets: Those that are asked for.
+    """
     return [_status(dataset, data_folder(folder)) for dataset in datasets]
 
 
@@ -108,7 +117,12 @@ def _status(dataset: DataSet, folder: Path) -> Status:
 
 
 def load(name: str | DataSet, folder: str | Path | None = None) -> dict[str, Array]:
-    """Returns the arrays of a prepared data set, with the types and shapes that it declares."""
+    """Returns the arrays of a prepared data set, with the types and shapes that it declares.
+
+    Args:
+        name: Of the data set, or its declaration.
+        folder: Where prepared data sets lie; None: where they lie by default.
+    """
     dataset = dataset_named(name) if isinstance(name, str) else name
     found = _status(dataset, data_folder(folder))
     if not found.is_present:

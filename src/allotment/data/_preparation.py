@@ -109,7 +109,12 @@ class Verdict:
 def check(
     folder: str | Path | None = None, datasets: Iterable[DataSet] = DATASETS.values()
 ) -> list[Verdict]:
-    """Returns a verdict on each data set, from its types, its shapes and its content."""
+    """Returns a verdict on each data set, from its types, its shapes and its content.
+
+    Args:
+        folder: Where prepared data sets lie; None: where they lie by default.
+        datasets: Those that are checked.
+    """
     return [
         Verdict(each.dataset, each.path, each.is_present, _fault(each.dataset, each.path))
         for each in status(folder, datasets)

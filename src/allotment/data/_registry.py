@@ -199,7 +199,11 @@ DATASETS: dict[str, DataSet] = {
 
 
 def dataset_named(name: str) -> DataSet:
-    """Returns the declared data set of this name; an unknown name answers with the known ones."""
+    """Returns the declared data set of this name; an unknown name answers with the known ones.
+
+    >>> dataset_named("mnist").name
+    'mnist'
+    """
     if name not in DATASETS:
         raise DataError(
             f"A data set should be one of {', '.join(DATASETS)}. Found `{name}`."

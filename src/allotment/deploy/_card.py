@@ -69,6 +69,11 @@ def card_of(record: RunRecord, network: TaskNetwork, task: Task) -> Card:
     """Returns the card of one of a run's tasks; latency is measured here and now.
 
     ``network`` is the run's, and ``task`` has the data that it was trained on.
+
+    Args:
+        record: Of the run.
+        network: The run's, trained.
+        task: With the data that it was trained on.
     """
     header = record.header
     scale = examples_of([task]).scale

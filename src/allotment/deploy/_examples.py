@@ -21,6 +21,11 @@ def examples_of(tasks: Sequence[Task]) -> Examples:
     """Returns inputs of the first task, of its test split where it has one.
 
     Raises where another task rescales its inputs in another way.
+
+    >>> import torch
+    >>> import allotment as al
+    >>> examples_of([al.Task("a", (torch.zeros(9, 8), torch.zeros(9)))]).scale
+    1.0
     """
     sources = [_source(task) for task in tasks]
     scales = [each.scale if isinstance(each, Split) else 1.0 for each in sources]

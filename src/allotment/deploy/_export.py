@@ -29,6 +29,11 @@ _Run = Callable[[Rows], list[Tensor]]  # from rows to the outputs of tasks
 class ExportedFile:
     """A network that was exported.
 
+    >>> from pathlib import Path
+    >>> facts = {"inputs": {"x": "float32 [N, 8]"}, "difference": 1e-6, "n_real": 9, "n_random": 9}
+    >>> ExportedFile(path=Path("a.onnx"), tasks=("a",), **facts).path.suffix
+    '.onnx'
+
     Attributes:
         path: Of the file.
         tasks: One output each, in this order.
@@ -61,6 +66,17 @@ def export(
     The number of rows may be any. A file has one output for each task, and tells the names of
     classes and columns. ``FILE.onnx`` is for onnxruntime and others, ``FILE.pt2`` for
     `torch.export.load`.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> from allotment.deploy import export
+    >>> layer = al.ModularLayer([nn.Linear(8, 4) for _ in range(2)], al.SharedBottom(2, 2))
+    >>> network = al.MultiTaskNetwork(None, [layer], {"a": nn.Linear(4, 1), "b": nn.Linear(4, 3)})
+    >>> with TemporaryDirectory() as folder:
+    ...     made = export(network, ["a", "b"], f"{folder}/both.pt2", torch.randn(9, 8))
+    >>> made.tasks, made.difference < 1e-4
+    (('a', 'b'), True)
 
     Args:
         network: A network, or any module with modular layers in it.

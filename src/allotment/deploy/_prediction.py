@@ -25,6 +25,16 @@ def read_inputs(path: Path, preprocessing: TablePreprocessing | None = None) -> 
 
     With the preprocessing of a table, the file has its columns by name. Without, a CSV file has a
     column for each feature, and an npz file one array, or several by the names of the inputs.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     np.savez(Path(folder) / "rows.npz", x=np.zeros((5, 8), dtype=np.float32))
+    ...     print(read_inputs(Path(folder) / "rows.npz").shape)
+    torch.Size([5, 8])
+
+    Args:
+        path: Of a CSV or npz file.
+        preprocessing: Of the table that the network learnt from, if it learnt from one.
     """
     if path.suffix not in (".csv", ".npz"):
         raise ValueError(f"`inputs` should end in .csv or .npz. Found `{path.name}`.")
@@ -140,6 +150,15 @@ def predictions(
     A task has a column of its name: classes, or numbers in their own units. Each class has one
     more, ``task=class``, with its probability. Of classes that no table names, the number counts.
 
+    >>> import torch
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> from allotment.deploy import predictions
+    >>> layer = al.ModularLayer([nn.Linear(8, 4) for _ in range(2)], al.SharedBottom(2, 2))
+    >>> network = al.MultiTaskNetwork(None, [layer], {"a": nn.Linear(4, 1), "b": nn.Linear(4, 3)})
+    >>> list(predictions(network, torch.randn(9, 8), ["a", "b"], classifying=["b"]))
+    ['a', 'b', 'b=0', 'b=1', 'b=2']
+
     Args:
         network: A network that was trained.
         inputs: As it takes them.
@@ -175,7 +194,18 @@ def _columns(
 
 
 def write_predictions(path: Path, columns: Arrays) -> None:
-    """Writes columns into a CSV or an npz file."""
+    """Writes columns into a CSV or an npz file.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     write_predictions(Path(folder) / "found.csv", {"price": np.array([1.5, 2.0])})
+    ...     print((Path(folder) / "found.csv").read_text().splitlines())
+    ['price', '1.5', '2.0']
+
+    Args:
+        path: Of a CSV or npz file.
+        columns: As `predictions` returns them.
+    """
     if path.suffix == ".npz":
         # Classes of several types are texts there: npz files hold no Python objects.
         plain = {n: c.astype(str) if c.dtype == object else c for n, c in columns.items()}

@@ -27,7 +27,17 @@ Network = Callable[[Allocate, Mapping[str, int]], nn.Module]
 
 @dataclass(frozen=True)
 class TaskChoice:
-    """What tasks may depend on."""
+    """What tasks may depend on.
+
+    >>> from allotment.experiments import TaskChoice
+    >>> TaskChoice(condition="20", seed=3, data_folder=None).condition
+    '20'
+
+    Attributes:
+        condition: The condition that tasks are made for; empty where there is one alone.
+        seed: Of the run.
+        data_folder: Where prepared data sets lie; None: where they lie by default.
+    """
 
     condition: str
     seed: int
@@ -37,6 +47,10 @@ class TaskChoice:
 @dataclass(frozen=True, kw_only=True)
 class DataOptions:
     """What the tasks of an experiment are made from.
+
+    >>> from allotment.experiments import DataOptions
+    >>> DataOptions(conditions=("20", "40"), by_seed=True).conditions
+    ('20', '40')
 
     Attributes:
         sets: Data sets of this library that are prepared first.
@@ -57,6 +71,10 @@ class DataOptions:
 @dataclass(frozen=True, kw_only=True)
 class ReportOptions:
     """What the report is told of an experiment.
+
+    >>> from allotment.experiments import ReportOptions
+    >>> ReportOptions(title="Mine", measure="test_loss").shows
+    'measure'
 
     Attributes:
         title: Of its section; empty: the experiment's name.
@@ -110,6 +128,20 @@ class ReportOptions:
 class Experiment:
     """Tasks, a network, and methods to compare on them.
 
+    >>> import torch
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> from allotment.experiments import Experiment, Method, using
+    >>> x = torch.randn(50, 8)
+    >>> def build(allocate, outputs):  # `outputs`: how many outputs each task has, by name
+    ...     layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(3)], allocate(3))
+    ...     return al.MultiTaskNetwork(None, [layer], task_names=list(outputs))
+    >>> methods = [Method(name="gumbel", allocation=using(al.GumbelMatrix))]
+    >>> tasks = [al.Task("sum", (x, x.sum(1))), al.Task("first", (x, x[:, 0]))]
+    >>> mine = Experiment(name="mine", tasks=tasks, network=build, methods=methods)
+    >>> mine.n_runs
+    1
+
     Attributes:
         name: Of its records.
         tasks: A list of them, or a function that makes them from a `TaskChoice`. Those of
@@ -121,6 +153,7 @@ class Experiment:
         methods: What is compared.
         training: How all methods train, unless one says otherwise.
         n_runs: Of each method, with different seeds.
+        first_seed: Of the first run; the next has one more.
         summary: One line for `allotment list`.
         search: How learning rates are chosen on validation before the runs that count, for each
             method the same way; None: they are those declared.
@@ -136,6 +169,7 @@ class Experiment:
     methods: Sequence[Method]
     training: TrainingSettings = TrainingSettings()
     n_runs: int = 1
+    first_seed: int = 0
     summary: str = ""
     search: RateSearch | None = None
     data: DataOptions = DataOptions()

@@ -63,7 +63,11 @@ class ExperimentFile:
 
 
 def is_file_reference(text: str | Path) -> bool:
-    """Tells whether a text means a file, such as ``a/experiment.py`` or ``experiment.py:NAME``."""
+    """Tells whether a text means a file, such as ``a/experiment.py`` or ``experiment.py:NAME``.
+
+    >>> is_file_reference("my_project/experiment.py"), is_file_reference("mnist")
+    (True, False)
+    """
     return _REFERENCE.fullmatch(str(text)) is not None
 
 

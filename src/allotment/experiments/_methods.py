@@ -95,6 +95,10 @@ def using(kind: Callable[..., Allocation], **options: Any) -> AllocationSpec:
     >>> from allotment.allocation import GumbelMatrix
     >>> using(GumbelMatrix, p_init=0.75)(n_tasks=2, n_components=3).probabilities(0)
     tensor([0.7500, 0.7500, 0.7500], grad_fn=<SigmoidBackward0>)
+
+    Args:
+        kind: The class of an allocation.
+        options: Arguments of it, beside the numbers of tasks and components.
     """
     if not callable(kind) or isinstance(kind, Allocation):
         raise TypeError(f"`kind` should be the class of an allocation. Found {described(kind)}.")
@@ -112,6 +116,12 @@ def using(kind: Callable[..., Allocation], **options: Any) -> AllocationSpec:
 @dataclass(frozen=True, kw_only=True)
 class Method:
     """One row of an experiment: a way of sharing and training, and what the paper printed.
+
+    >>> import allotment as al
+    >>> from allotment.experiments import Method, using
+    >>> allocation = using(al.GumbelMatrix, p_init=0.9)
+    >>> Method(name="gumbel", allocation=allocation, training={"budget": 0.5}).name
+    'gumbel'
 
     Attributes:
         name: Of its folder of runs; different from the other methods' names.

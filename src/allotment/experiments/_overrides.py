@@ -20,6 +20,14 @@ def overridden(experiment: Experiment, assignments: Sequence[str]) -> Experiment
 
     A setting has its group before its name, as in ``optimization.learning_rate``, or goes without;
     ``allocation.p_init`` changes every method whose allocation takes that option.
+
+    >>> from allotment.paper import experiment_named
+    >>> overridden(experiment_named("two_pairs"), ["batch_size=32"]).training.batch_size
+    32
+
+    Args:
+        experiment: As it is declared.
+        assignments: Settings as ``name=value``.
     """
     for assignment in assignments:
         name, separator, text = assignment.partition("=")
@@ -39,7 +47,15 @@ def overridden(experiment: Experiment, assignments: Sequence[str]) -> Experiment
 
 
 def check_free(assignments: Sequence[str], methods: Sequence[Method]) -> None:
-    """Raises where a setting is given of which one of the methods has a value of its own."""
+    """Raises where a setting is given of which one of the methods has a value of its own.
+
+    >>> from allotment.paper import experiment_named
+    >>> check_free(["batch_size=32"], experiment_named("two_pairs").methods)
+
+    Args:
+        assignments: Settings as ``name=value``.
+        methods: Those that would train with them.
+    """
     given = {assignment.partition("=")[0].rpartition(".")[2] for assignment in assignments}
     for method in methods:
         for name, value in method.training.items():

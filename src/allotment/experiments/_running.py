@@ -54,6 +54,13 @@ def run_sweep(
     same, up to times and environments. Records are written by this process alone.
 
     Where the experiment has a `search`, learning rates are chosen first.
+
+    Args:
+        sweep: Which runs to make, and where.
+        on_progress: Called with the run group and its progress, every ten rounds.
+        say: Called with a sentence for people, now and then.
+        stop: Tells when to stop; None: never.
+        launcher: Where run groups train; None: here, one after another.
     """
     stop, launcher = stop or Stop(), launcher or InTurn()
     if sweep.experiment.search is not None:
@@ -89,7 +96,7 @@ def sweep(
     *,
     methods: Sequence[str] = (),
     n_runs: int | None = None,
-    first_seed: int = 0,
+    first_seed: int | None = None,
     group_size: int | None = None,
     device: str = "auto",
     data_folder: Path | str | None = None,
@@ -129,7 +136,7 @@ def sweep(
         out: Where records go; None: ``runs/`` and the experiment's name.
         methods: Names of some of the experiment's methods; none: all.
         n_runs: Of each method; None: as many as the experiment declares.
-        first_seed: Of the first run; the next has one more.
+        first_seed: Of the first run; the next has one more. None: as the experiment declares.
         group_size: The most runs that train together; None: as many as can.
         device: "auto" is a GPU where there is one.
         data_folder: Of the data sets; None: the usual one.

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 class RateSearch:
     """A small search over learning rates; both rates of a method move together.
 
+    >>> from allotment.experiments import RateSearch
+    >>> RateSearch(factors=(1.0, 0.1), n_runs=3).factors
+    (1.0, 0.1)
+
     Attributes:
         factors: What a method's declared rates are multiplied by; the first of the best is chosen.
         n_runs: With each factor.

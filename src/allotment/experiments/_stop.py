@@ -10,7 +10,14 @@ class Stopped(Exception):  # noqa: N818  (nothing went wrong)
 
 
 class Stop:
-    """Tells whether a sweep should stop: after some minutes, or because somebody asks."""
+    """Tells whether a sweep should stop: after some minutes, or because somebody asks.
+
+    >>> from allotment.experiments import Stop
+    >>> stop = Stop(minutes=25)
+
+    Args:
+        minutes: After how many it stops by itself; None: never.
+    """
 
     def __init__(self, minutes: float | None = None) -> None:
         if minutes is not None:

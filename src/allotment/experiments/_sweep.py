@@ -26,12 +26,18 @@ _MOST_RUNS = 100_000  # of a method, whose networks are all made before the firs
 class Sweep:
     """Which runs of an experiment to make, and where.
 
+    >>> from pathlib import Path
+    >>> from allotment.experiments import Sweep
+    >>> from allotment.paper import experiment_named
+    >>> Sweep(experiment=experiment_named("two_pairs"), out=Path("runs/pairs"), n_runs=5).n_runs
+    5
+
     Attributes:
         experiment: What is declared.
         out: Where records go, each run into a folder of its own.
         methods: Some of the experiment's; none: all.
         n_runs: Of each method; None: as many as the experiment declares.
-        first_seed: Of the first run; the next has one more.
+        first_seed: Of the first run; the next has one more. None: as the experiment declares.
         group_size: The most runs that train together; None: as many as can.
         device: Where to train.
         data_folder: Of the data sets; None: the usual one.
@@ -49,7 +55,7 @@ class Sweep:
     out: Path
     methods: Sequence[Method] = ()
     n_runs: int | None = None
-    first_seed: int = 0
+    first_seed: int | None = None
     group_size: int | None = None
     device: str = "cpu"
     data_folder: Path | None = None
@@ -66,10 +72,12 @@ class Sweep:
         object.__setattr__(self, "methods", tuple(self.methods or self.experiment.methods))
         n_runs = self.experiment.n_runs if self.n_runs is None else self.n_runs
         object.__setattr__(self, "n_runs", n_runs)
+        first = self.experiment.first_seed if self.first_seed is None else self.first_seed
+        object.__setattr__(self, "first_seed", first)
         check_at_least("runs", n_runs, 1)
         if n_runs > _MOST_RUNS:
             raise ValueError(f"`runs` should be at most {_MOST_RUNS}. Found `runs = {n_runs}`.")
-        check_at_least("first-seed", self.first_seed, 0)
+        check_at_least("first-seed", first, 0)
         if self.group_size is not None:
             check_at_least("group-size", self.group_size, 1)
         check_device(self.device)
@@ -83,7 +91,8 @@ class Sweep:
 
     @property
     def seeds(self) -> range:
-        return range(self.first_seed, self.first_seed + (self.n_runs or 0))
+        first = self.first_seed or 0
+        return range(first, first + (self.n_runs or 0))
 
 
 Member: TypeAlias = tuple[str, str, int]  # a run's condition, its method's name, and its seed
@@ -91,7 +100,13 @@ Member: TypeAlias = tuple[str, str, int]  # a run's condition, its method's name
 
 @dataclass(eq=False)
 class RunGroup:
-    """Runs that train together as one program: their settings and architectures agree."""
+    """Runs that train together as one program: their settings and architectures agree.
+
+    >>> from allotment.paper import experiment_named
+    >>> sweep = Sweep(experiment=experiment_named("two_pairs"), out=Path("runs"), n_runs=1)
+    >>> next(run_groups(sweep)).runs[0].seed
+    0
+    """
 
     methods: list[Method] = field(default_factory=list)
     runs: list[Run] = field(default_factory=list)
@@ -149,6 +164,11 @@ def run_groups(sweep: Sweep) -> Iterator[RunGroup]:
     """Yields the runs of a sweep, those that can train as one program together.
 
     Under a condition, fixed allocations come first. ``sweep.group_size`` divides groups further.
+
+    >>> from allotment.paper import experiment_named
+    >>> sweep = Sweep(experiment=experiment_named("two_pairs"), out=Path("runs"), n_runs=2)
+    >>> [(group.label, len(group.runs)) for group in run_groups(sweep)]
+    [('No sharing + Shared bottom', 4), ('Gumbel-Matrix', 2)]
     """
     conditions = sweep.experiment.data.conditions
     together = [conditions] if sweep.experiment.data.joined else [(each,) for each in conditions]
@@ -180,7 +200,11 @@ def _whole_groups(sweep: Sweep, conditions: Sequence[str]) -> list[RunGroup]:
 
 
 def chosen_device(name: str) -> str:
-    """Returns the device that is meant; "auto" is a GPU where there is one."""
+    """Returns the device that is meant; "auto" is a GPU where there is one.
+
+    >>> chosen_device("cpu")
+    'cpu'
+    """
     # Read when the device is first used: how many streams of a program really run side by side.
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
     if name == "auto":
@@ -189,7 +213,11 @@ def chosen_device(name: str) -> str:
 
 
 def device_name(device: str) -> str:
-    """Returns what a device is called, for the record."""
+    """Returns what a device is called, for the record.
+
+    >>> device_name("cpu").startswith("CPU")
+    True
+    """
     if device.startswith("cuda"):
         return str(torch.cuda.get_device_name(device))
     return f"CPU, {torch.get_num_threads()} threads"
@@ -210,7 +238,7 @@ def _runs(
 ) -> Iterator[tuple[Method, Run]]:
     """Yields runs under one condition, given by method and seed; methods share their tasks."""
     experiment, by_seed = sweep.experiment, sweep.experiment.data.by_seed
-    seeds = dict.fromkeys(seed for _, seed in pairs) if by_seed else [sweep.first_seed]
+    seeds = dict.fromkeys(seed for _, seed in pairs) if by_seed else [sweep.seeds.start]
     made = {
         seed: experiment.make_tasks(TaskChoice(condition, seed, sweep.data_folder))
         for seed in seeds
@@ -218,7 +246,7 @@ def _runs(
     if sweep.is_search:
         check_can_choose([task for tasks in made.values() for task in tasks])
     for method, seed in pairs:
-        tasks = made[seed if by_seed else sweep.first_seed]
+        tasks = made[seed if by_seed else sweep.seeds.start]
         outputs = {task.name: task.n_outputs for task in tasks}
         network = experiment.build_network(method, outputs, seed, condition)
         yield method, Run(network, tasks, seed, method.settings(experiment.training))

@@ -21,6 +21,11 @@ def varied(experiment: Experiment, over: str, methods: Sequence[str] = ()) -> Ex
 
     Runs that differ in a budget or in learning rates alone train as one program.
 
+    >>> from allotment.paper import experiment_named
+    >>> several = varied(experiment_named("digits"), "penalties.budget=0.5,1", ["gumbel"])
+    >>> len(several.methods)
+    2
+
     Args:
         experiment: What to vary.
         over: ``penalties.budget=0.1..1.0``, for ten values at equal distances; ``=0.1..1.0:4`` for

@@ -22,6 +22,9 @@ class AllocationLogger(Callback):
     layer, with the entry, or after the epoch, at which it is first seen; and after the training of
     a budget that is missed.
 
+    >>> from allotment.lightning import AllocationLogger
+    >>> callbacks = [AllocationLogger(every=10)]  # of a Trainer
+
     Args:
         every: Optimizer steps between entries.
         probabilities: Whether to log each gate's probability to be open, too, as

@@ -30,6 +30,13 @@ class MultiTaskData(LightningDataModule):
     An epoch of Lightning's has ``evaluate_every`` rounds, or all of them; after each is the
     validation. Checkpoints of Lightning's hold where the batches stand.
 
+    >>> import torch
+    >>> import allotment as al
+    >>> from allotment.lightning import MultiTaskData
+    >>> x = torch.randn(9, 8)
+    >>> tasks, settings = [al.Task("sum", (x, x.sum(1)))], al.TrainingSettings(rounds=10)
+    >>> data = MultiTaskData(tasks, settings, seed=0)
+
     Args:
         tasks: Those of the module.
         settings: Those of the module.
@@ -83,6 +90,11 @@ class MultiTaskData(LightningDataModule):
 
     def test_dataloader(self) -> "EvaluationLoader":
         return self._held_out("test")
+
+    def on_exception(self, exception: BaseException) -> None:
+        """Lets the module give its network back; modules are not told by Lightning."""
+        if self.trainer is not None and isinstance(self.trainer.lightning_module, MultiTaskModule):
+            self.trainer.lightning_module.on_train_end()
 
     def _held_out(self, split: Literal["validation", "test"]) -> "EvaluationLoader":
         assert self._run is not None

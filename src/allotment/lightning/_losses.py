@@ -40,8 +40,10 @@ class KeptLosses:
 
         A loss is that of the whole batch: all processes should ask for it.
         """
-        losses = torch.cat(self._losses) if self._losses else torch.zeros(0)
-        values = trainer.strategy.reduce(losses, reduce_op="mean").double().cpu().numpy()
+        values = np.zeros(0)  # in all processes alike: there is nothing to exchange
+        if self._losses:
+            means = trainer.strategy.reduce(torch.cat(self._losses), reduce_op="mean")
+            values = means.double().cpu().numpy()
         numbers, tasks = np.array(self._places, dtype=np.int64).reshape(-1, 2).T
         self._places, self._losses = [], []
         first = int(numbers[0]) // self._n_tasks if len(numbers) else 0

@@ -1,7 +1,7 @@
 """A network and its tasks as a module that Lightning's Trainer trains."""
 
 from collections.abc import Sequence
-from math import cos, pi, prod
+from math import prod
 from typing import Any
 
 import torch
@@ -17,19 +17,20 @@ from .._engine import (
     PenaltySchedule,
     Run,
     StreamedLosses,
-    changes_by_batch,
     gate_costs,
-    parameter_groups,
 )
 from .._schema import Evaluation
 from .._streams import torch_stream
-from ..modules import Pass, as_network
+from ..modules import Pass, TaskNetwork, as_network
 from ..settings import TrainingSettings
 from ..tasks import Task
 from ..training import check_runs
 from ._batch import EvaluationBatch, StepBatch, TaskBatch, check_is
 from ._draws import Draws
+from ._form import NetworkForm
 from ._losses import KeptLosses
+from ._observers import Observers
+from ._optimizers import optimizers
 from ._refused import check_settings
 from ._scores import Scores, named_values
 from ._strategies import reaching, shard
@@ -52,6 +53,11 @@ class MultiTaskModule(LightningModule):
     modules that draw by themselves, such as `nn.Dropout`, differ between processes. A batch norm
     sees a process's part of a batch, unless ``Trainer(sync_batchnorm=True)``. So does an
     allocation's auxiliary loss.
+
+    While it trains, components of one architecture are stacked in one tensor for each of their
+    parameters, and linear heads are one table: the host then handles a few large tensors. An
+    optimizer that may look at whole parameters gets them as they were given. `network_now` returns
+    a copy in the form that was given, for `extract` in a callback.
 
     Args:
         network: A network, or any module with modular layers in it.
@@ -86,6 +92,7 @@ class MultiTaskModule(LightningModule):
         self.settings = settings
         self.seed = seed
         self.network = as_network(network, [task.name for task in self.tasks])
+        self.form = NetworkForm(self.network)
         n_batches = settings.rounds * len(self.tasks)
         self._per_step = len(self.tasks) if settings.is_joint else 1
         self.n_steps = n_batches // self._per_step
@@ -93,29 +100,29 @@ class MultiTaskModule(LightningModule):
         self._augmenter = Augmenter(settings.augmentation)
         self._draws = Draws(self.network, settings, seed, self._augmenter.n_draws)
         self._losses = StreamedLosses([self.tasks], "")
+        self._penalties = PenaltySchedule([run], n_batches)
         # A part of checkpoints where it was measured, and would be another number the next time.
         is_measured = settings.penalties.cost == "latency"
         costs = gate_costs(run, torch.device("cpu"))
         self.register_buffer("gate_costs", costs, persistent=is_measured)
-        self._penalties = PenaltySchedule([run], n_batches)
-        allocations = dict.fromkeys(layer.allocation for layer in self.network.modular_layers)
-        self._allocations = list(allocations)
-        for allocation in self._allocations:
-            allocation.expect(n_batches)
-        self._observed: list[tuple[TaskBatch, Tensor]] = []  # the losses of the step under way
+        self._observers = Observers(self.network, n_batches)
         self._kept = KeptLosses(len(self.tasks))
         self._n_done = 0  # batches
 
-    def configure_model(self) -> None:
-        """Divides parameters among processes where the strategy asks for it."""
-        shard(self)
-
     def setup(self, stage: str) -> None:
         """Lets a loss balancing begin anew; a checkpoint tells it later what it remembered."""
-        if stage != "fit":
+        if stage == "fit":
+            run = Run(self.network, self.tasks, self.seed, self.settings)
+            self._weighing = GradientPass([run], self.trainer.strategy.root_device, [])
+        self.form.stack(self.trainer, self.settings.optimization)
+
+    def configure_model(self) -> None:
+        """Divides parameters among processes where the strategy asks for it."""
+        if self._trainer is None:  # `load_from_checkpoint`
             return
-        run = Run(self.network, self.tasks, self.seed, self.settings)
-        self._weighing = GradientPass([run], self.trainer.strategy.root_device, [])
+        # Callbacks that average weights copy the module before its `setup`, and call this first.
+        self.form.stack(self.trainer, self.settings.optimization)
+        shard(self)
 
     def on_train_start(self) -> None:
         """Ends a training at once whose checkpoint was its last: it would wait for a batch."""
@@ -159,11 +166,13 @@ class MultiTaskModule(LightningModule):
         charges = running.charges(loss)
         if self._penalties.any:
             charges.append(self._penalty(part.task, first))
-        self._observed.append((part, loss.detach()))
+        self._observers.keep(part, loss)
         return loss, sum(charges[1:], charges[0]) if charges else torch.zeros_like(loss)
 
     def _factors(self, batch: StepBatch, losses: Tensor) -> Tensor | float:
         """Returns what losses ``[K]`` are multiplied by; balancing sees those of whole batches."""
+        if not self._weighing.has_factors:
+            return 1.0
         if self.settings.loss_balancing is not None:
             losses = self.trainer.strategy.reduce(losses, reduce_op="mean")
         tasks = torch.tensor([[part.task for part in batch.parts]], device=self.device)
@@ -197,19 +206,7 @@ class MultiTaskModule(LightningModule):
     def optimizer_step(self, *arguments: Any, **options: Any) -> None:
         """Takes a step and tells allocations what has passed, before any checkpoint is written."""
         super().optimizer_step(*arguments, **options)
-        observed, self._observed = self._observed, []
-        for part, loss in observed:
-            self._tell(part, loss)
-
-    @torch.no_grad()
-    def _tell(self, part: TaskBatch, loss: Tensor) -> None:
-        """Tells allocations of a task's batch, with its loss in all processes together."""
-        if any(map(changes_by_batch, self._allocations)):
-            loss = self.trainer.strategy.reduce(loss, reduce_op="mean")
-        for allocation in self._allocations:
-            if part.is_known:
-                allocation.observe(part.task, loss)
-            allocation.advance()
+        self._observers.tell(self.trainer)
 
     def on_train_batch_end(self, outputs: Any, batch: StepBatch, batch_idx: int) -> None:
         """Logs losses where the logger has an entry, and ends the training after its last step."""
@@ -224,8 +221,17 @@ class MultiTaskModule(LightningModule):
         if is_last:
             self.trainer.should_stop = True
 
+    def on_train_end(self) -> None:
+        """Gives the network the form that it was given in."""
+        self.form.undo(self.trainer)
+
+    def network_now(self) -> TaskNetwork:
+        """Returns a copy of the network as it was given, with the weights of now."""
+        return self.form.copy(self.trainer)
+
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Keeps how far it is, and what a loss balancing remembers."""
+        self.form.saved(self.trainer, checkpoint)
         checkpoint["n_done"] = self._n_done
         if self.settings.loss_balancing is not None:
             state = self.settings.loss_balancing.state()
@@ -233,6 +239,7 @@ class MultiTaskModule(LightningModule):
 
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         """Goes to where it was, and tells a loss balancing what it remembered."""
+        self.form.loaded(checkpoint)
         self._n_done = checkpoint["n_done"]
         if self.settings.loss_balancing is not None:
             for name, own in self.settings.loss_balancing.state().items():
@@ -240,21 +247,7 @@ class MultiTaskModule(LightningModule):
 
     def configure_optimizers(self) -> Any:
         """Returns the optimizer of the settings, and its learning-rate schedule if there is one."""
-        chosen = self.settings.optimization
-        made = parameter_groups(self.network, chosen)
-        optimizer = torch.optim.Adam(made) if chosen.optimizer is None else chosen.optimizer(made)
-        if chosen.lr_schedule == "constant":
-            return optimizer
-        scheduler: Any = (
-            chosen.lr_schedule(optimizer)
-            if callable(chosen.lr_schedule)
-            else torch.optim.lr_scheduler.LambdaLR(optimizer, self._cosine)
-        )
-        return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
-
-    def _cosine(self, step: int) -> float:
-        n_batches = step * self.trainer.accumulate_grad_batches
-        return 0.5 * (1.0 + cos(pi * min(n_batches / self.n_steps, 1.0)))
+        return optimizers(self.network, self.settings.optimization, self.trainer, self.n_steps)
 
     def configure_gradient_clipping(
         self,

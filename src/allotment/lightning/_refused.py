@@ -1,5 +1,7 @@
 """Settings that are for `fit` alone, and what does their work under Lightning."""
 
+from typing import Any
+
 from .._checks import described
 from .._engine import Run, why_fetched
 from ..settings import Augmentation
@@ -7,12 +9,21 @@ from ..settings import Augmentation
 
 def check_settings(run: Run) -> None:
     """Raises where a setting is given that a module under Lightning would not follow."""
+    for name, value, plain, rule in _rules(run):
+        if value != plain:
+            is_short = isinstance(value, int | float | str)
+            found = f"`{name} = {value!r}`" if is_short else described(value)
+            raise ValueError(f"Under Lightning, `{name}` should be {rule}. Found {found}.")
+
+
+def _rules(run: Run) -> tuple[tuple[str, Any, Any, str], ...]:
+    """Returns settings by name: the value, the one that is taken, and the rule."""
     settings, balancing = run.settings, run.settings.loss_balancing
     optimization, execution = settings.optimization, settings.execution
     by_gradients = balancing if balancing is not None and balancing.needs_gradients else None
     why = why_fetched(run.tasks)
     augmentation = settings.augmentation if why else Augmentation()
-    rules = (
+    return (
         (
             "loss_balancing",
             by_gradients,
@@ -32,8 +43,3 @@ def check_settings(run: Run) -> None:
         ("accumulate", execution.accumulate, 1, "1; Trainer(accumulate_grad_batches=) does it"),
         ("compile", execution.compile, False, "False; `torch.compile` takes parts of a network"),
     )
-    for name, value, plain, rule in rules:
-        if value != plain:
-            is_short = isinstance(value, int | float | str)
-            found = f"`{name} = {value!r}`" if is_short else described(value)
-            raise ValueError(f"Under Lightning, `{name}` should be {rule}. Found {found}.")

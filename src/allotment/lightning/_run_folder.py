@@ -38,6 +38,9 @@ class RunFolder(Callback):
     from a checkpoint goes on in its folder, and one that did not reach its end begins anew there
     where there is no checkpoint. One that was closed is refused.
 
+    >>> from allotment.lightning import RunFolder
+    >>> callbacks = [RunFolder("runs", experiment="mine")]  # of a Trainer
+
     Args:
         out: Where runs are recorded, for all seeds and methods of an experiment.
         experiment: What reports call it.
@@ -69,6 +72,7 @@ class RunFolder(Callback):
         check_module(self, pl_module)
         assert isinstance(pl_module, MultiTaskModule)
         self._trainer, self._kept = trainer, KeptLosses(len(pl_module.tasks))
+        self._header = self._header_of(pl_module)  # before a strategy changes the parameters
 
     def on_train_start(self, trainer: Trainer, pl_module: LightningModule) -> None:
         """Opens the folder, at the place where a checkpoint stood if the training goes on."""
@@ -76,8 +80,7 @@ class RunFolder(Callback):
         self._started = time.monotonic() - self._seconds
         if not trainer.is_global_zero:
             return
-        header = self._header(pl_module)
-        folder = run_folder(self._out, header)
+        folder = run_folder(self._out, self._header)
         if (folder / "summary.json").exists() and not self._is_resumed:
             raise RecordError(
                 f"A run's folder should be new, or of a run that did not reach its end. Found "
@@ -87,9 +90,11 @@ class RunFolder(Callback):
             round=self._n_rounds, n_entries=self._n_entries, seconds=self._seconds, tensors={}
         )
         now = describe_environment(str(pl_module.device))
-        (self._writer,) = reopen_runs(self._out, [header], state if self._is_resumed else None, now)
+        (self._writer,) = reopen_runs(
+            self._out, [self._header], state if self._is_resumed else None, now
+        )
 
-    def _header(self, module: MultiTaskModule) -> RunHeader:
+    def _header_of(self, module: MultiTaskModule) -> RunHeader:
         kind = type(module.network.modular_layers[0].allocation).__name__
         run = Run(module.network, module.tasks, module.seed, module.settings)
         settings = {"training": module.settings, "allocation": {"kind": kind}}
@@ -190,13 +195,22 @@ class RunFolder(Callback):
         assert isinstance(pl_module, MultiTaskModule)
         self._write_due(pl_module, None)
         self._gather()
-        weights = whole_weights(trainer, pl_module)
-        probabilities, matrix = self._gates(pl_module)
+        outcome = self._outcome_of(pl_module)
         if self._writer is None:
             return
-        network = pl_module.network
+        self._outcome = outcome
+        if self._n_rounds < pl_module.settings.rounds and not trainer.should_stop:
+            self._writer.interrupt("a limit of the Trainer")
+        else:
+            self._writer.close(outcome)
+
+    def _outcome_of(self, module: MultiTaskModule) -> Outcome:
+        """Returns where a training stands; all processes should ask for it."""
+        weights = whole_weights(self._trainer, module)
+        probabilities, matrix = self._gates(module)
+        network = module.network
         names, sizes = network.task_names, network.layer_sizes
-        self._outcome = Outcome(
+        return Outcome(
             status="finished" if self._failed is None else "failed",
             failed_step=self._failed,
             rounds=self._n_rounds,
@@ -206,15 +220,11 @@ class RunFolder(Callback):
             best_round=None,
             matrix=matrix,
             probabilities=probabilities,
-            validation=pl_module.evaluations.get("validation"),
+            validation=module.evaluations.get("validation"),
             test=None,
             weights=weights,
             dead=dead_layers(matrix, names, sizes, are_optional(network)),
         )
-        if self._n_rounds < pl_module.settings.rounds and not trainer.should_stop:
-            self._writer.interrupt("a limit of the Trainer")
-        else:
-            self._writer.close(self._outcome)
 
     def on_test_end(self, trainer: Trainer, pl_module: LightningModule) -> None:
         assert isinstance(pl_module, MultiTaskModule)

@@ -84,12 +84,15 @@ def whole(trainer: Trainer, module: LightningModule) -> Iterator[None]:
         yield
 
 
-def whole_weights(trainer: Trainer, module: LightningModule) -> dict[str, Tensor]:
-    """Returns copies of the weights of a module's network; all processes should ask for them."""
-    network: Any = module.network
+def whole_weights(trainer: Trainer, module: Any) -> dict[str, Tensor]:
+    """Returns copies of the weights of a module's network, under the names it was given with.
+
+    All processes should ask for them.
+    """
     is_gathered = isinstance(trainer.strategy, FSDPStrategy)
     with whole(trainer, module) if is_gathered else nullcontext():
-        return {name: _copy(value) for name, value in network.state_dict().items()}
+        found = {name: _copy(value) for name, value in module.network.state_dict().items()}
+    return {name: value.clone() for name, value in module.form.own(found).items()}
 
 
 def _copy(value: Tensor) -> Tensor:

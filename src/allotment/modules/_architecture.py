@@ -24,6 +24,9 @@ def difference(a: nn.Module, b: nn.Module, path: str = "") -> str:
 
     Classes, plain attributes, hooks, shapes and children all have to agree. A class attribute
     ``batched_as`` lets different classes with one forward pass count as one.
+
+    >>> difference(nn.Linear(2, 3), nn.Linear(2, 3))
+    ''
     """
     where = f"`{path}`" if path else "the module itself"
     found = _own_difference(a, b, where)
@@ -64,6 +67,9 @@ def group_by_architecture(modules: Sequence[nn.Module]) -> list[list[int]]:
     A module stands alone when it has buffers, which a stacked pass would update in a copy, or
     parameters that another module has too, or an allocation, whose weights a pass keeps, or
     weights that it computes, such as those of a weight norm.
+
+    >>> group_by_architecture([nn.Linear(2, 3), nn.ReLU(), nn.Linear(2, 3)])
+    [[0, 2], [1]]
     """
     groups: list[list[int]] = []
     shared = shared_parameters(modules)

@@ -131,6 +131,9 @@ class ColumnLayer(ModularLayer):
         own = [call.arguments[self.reads[position]] for position in group]
         if len(group) == 1:
             return super()._group_outputs(index, Call((own[0],)), weights)
+        if torch.compiler.is_exporting():  # batching over components fixes the number of examples
+            each = zip(group, own, strict=True)
+            return torch.stack([self.components[position](x) for position, x in each])
         module = self.components[index if self.is_stacked else group[0]]
         together = Call((torch.stack(own),))
         return stacked_forward(

@@ -20,6 +20,15 @@ class Noise(NamedTuple):
 
     The modular layers' draws lie one after another, in the layers' order: those that are made once
     a batch, and those that are made for each example.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(2)], al.GumbelMatrix(2, 2))
+    >>> network, x = al.MultiTaskNetwork(None, [layer], task_names=["a", "b"]), torch.randn(5, 8)
+    >>> noise = al.Noise(gates=torch.rand(layer.allocation.n_noise))
+    >>> bool((network(x, "a", noise=noise) == network(x, "a", noise=noise)).all())
+    True
     """
 
     gates: Tensor | None = None  # [N]
@@ -116,6 +125,9 @@ def for_task(task: int) -> Iterator[Pass]:
     >>> with for_task(0):
     ...     layer(ones(1, 2))
     tensor([[1., 1.]])
+
+    Args:
+        task: The task's index, a number or a tensor.
     """
     check_whole("task", task)
     check_at_least("task", task, 0)  # a negative one would count from the end

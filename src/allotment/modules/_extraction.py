@@ -11,7 +11,8 @@ from ._folding import folded
 from ._inputs import call_with
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, merge_into
-from ._network import Features, MultiTaskModel, MultiTaskNetwork, TaskNetwork, as_network
+from ._model import MultiTaskModel, as_network
+from ._network import Features, MultiTaskNetwork, TaskNetwork
 from ._parts import NAMED, Layers, Nothing, WeightedSum, own_part, row_of
 from ._per_task import PerTask
 from ._task_mask import TaskMask

@@ -77,6 +77,10 @@ def drop_task(network: TaskNetwork, task: int | str) -> None:
     >>> drop_task(network, "a")
     >>> network.task_names
     ['b']
+
+    Args:
+        network: The network to change, in place.
+        task: The task's index or name.
     """
     _check_growable(network)
     index = network.task_index(task)
@@ -87,7 +91,19 @@ def drop_task(network: TaskNetwork, task: int | str) -> None:
 
 
 def keep_tasks(network: TaskNetwork, tasks: Sequence[int]) -> None:
-    """Takes all tasks but these out of a network, in place."""
+    """Takes all tasks but these out of a network, in place.
+
+    >>> from allotment import GumbelMatrix, MultiTaskNetwork
+    >>> layer = ModularLayer([nn.Linear(8, 1), nn.Linear(8, 1)], GumbelMatrix(3, 2))
+    >>> network = MultiTaskNetwork(None, [layer], task_names=["a", "b", "c"])
+    >>> keep_tasks(network, [0, 2])
+    >>> network.task_names
+    ['a', 'c']
+
+    Args:
+        network: The network to change, in place.
+        tasks: Indices of the tasks that stay.
+    """
     for allocation in _allocations(network):
         allocation.keep_tasks(tasks)
     for part in _parts(network, PerTask):
@@ -115,6 +131,9 @@ def own_modules(network: TaskNetwork, tasks: Sequence[int]) -> list[nn.Module]:
 @dataclass(frozen=True)
 class Pruned:
     """What `prune` removed; `print` shows it in words.
+
+    >>> Pruned({"layers.0": [0, 2]}, ("B",), n_parameters=20, n_parameters_before=30).names
+    ('B',)
 
     Attributes:
         components: The places of removed components by layer, as ``network.named_modules()`` names

@@ -67,7 +67,11 @@ def check_is_tensor(features: object) -> None:
 
 
 def are_linear(heads: Sequence[nn.Module]) -> TypeGuard[Sequence[nn.Linear]]:
-    """Tells whether heads can be put into one table: linear, from one number of features."""
+    """Tells whether heads can be put into one table: linear, from one number of features.
+
+    >>> are_linear([nn.Linear(4, 2), nn.Linear(4, 3)]), are_linear([nn.Linear(4, 2), nn.ReLU()])
+    (True, False)
+    """
     return (
         all(type(head) is nn.Linear for head in heads)
         and len({(head.in_features, head.bias is None) for head in heads}) == 1

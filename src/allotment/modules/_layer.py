@@ -1,6 +1,7 @@
 """Components side by side, combined as an allocation says."""
 
 from collections.abc import Sequence
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -222,10 +223,10 @@ class ModularLayer(nn.Module):
         self.is_stacked = True
 
     def _stacked_group(self, group: list[int]) -> nn.Module:
-        """Returns a group's first component with the parameters of all, changed in place."""
-        module = self.components[group[0]]
+        """Returns a copy of a group's first component, with the parameters of all."""
         if len(group) == 1:
-            return module
+            return self.components[group[0]]
+        module = deepcopy(self.components[group[0]])
         for name, value in stack_parameters([self.components[i] for i in group]).items():
             path, _, leaf = name.rpartition(".")
             owner = module.get_submodule(path)

@@ -14,7 +14,8 @@ from .._checks import check_choice, check_count, check_whole, described, nearest
 from ..allocation import Allocation, GumbelMatrix
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, update_of, why_no_update
-from ._network import Features, Heads, MultiTaskModel
+from ._model import MultiTaskModel
+from ._network import Features, Heads
 
 Allocate = Callable[..., Allocation]  # from numbers of tasks and of components
 
@@ -47,8 +48,7 @@ def modularize(
     - ``"new"``: copies with new weights, as ``reset_parameters`` of their modules draws them.
 
     A part that stands at several places of the model becomes one layer at all of them. Weights
-    tied inside a part are tied in each copy; those tied to something outside the part are not, and
-    a warning says so.
+    tied inside a part are tied in each copy; those tied to something outside are not (a warning).
 
     >>> from torch import nn, randn
     >>> from allotment import modularize
@@ -64,9 +64,9 @@ def modularize(
             ``{"encoder.layer.*.attention.self.query": 4}``.
         tasks: The tasks' names, where the heads do not give them.
         heads: A module for each task, by name, or as a list; None where the model's output is it.
-        allocation: From the numbers of tasks and components to a layer's allocation: a class, a
-            function, or what `using` returns. One that takes ``n_features`` is given that of the
-            part's first linear layer or convolution.
+        allocation: From the numbers of tasks and components to a layer's allocation: a class, as
+            `GumbelMatrix`, a function, as `recommended`, or what `using` returns. One that takes
+            ``n_features`` is given that of the part's first linear layer or convolution.
         dropout: Probability with which a feature is left out before the head, in training.
         component: What the components of a part are, see above.
         rank: The rank of low-rank updates.

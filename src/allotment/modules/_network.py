@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
 from typing import Any
 
 import torch
@@ -26,6 +25,13 @@ class TaskNetwork(nn.Module, ABC):
     by name, and a tuple as several, where the model takes them:
     ``network({"input_ids": ids, "attention_mask": mask}, "a")``.
     `fit`, `extract` and all else in the library take any network of this class.
+
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(2)], al.GumbelMatrix(2, 2))
+    >>> network = al.MultiTaskNetwork(None, [layer], task_names=["a", "b"])
+    >>> isinstance(network, al.TaskNetwork), network.task_names, network.task_index("b")
+    (True, ['a', 'b'], 1)
 
     Attributes:
         n_tasks: Number of tasks.
@@ -189,6 +195,15 @@ class TaskNetwork(nn.Module, ABC):
 class MultiTaskNetwork(TaskNetwork):
     """A stem, modular layers with plain layers between them, and a head for each task.
 
+    >>> import torch
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> layer = al.ModularLayer([nn.Linear(16, 16) for _ in range(4)], al.GumbelMatrix(2, 4))
+    >>> heads = {"a": nn.Linear(16, 1), "b": nn.Linear(16, 3)}
+    >>> network = al.MultiTaskNetwork(nn.Linear(8, 16), [layer, nn.ReLU()], heads)
+    >>> network(torch.randn(5, 8), "b").shape
+    torch.Size([5, 3])
+
     Args:
         stem: What every input passes first, if anything.
         layers: Modular layers and plain modules, in order.
@@ -227,71 +242,3 @@ class MultiTaskNetwork(TaskNetwork):
     @property
     def accepted_dtypes(self) -> tuple[torch.dtype, ...]:
         return getattr(self.stem, "accepted_dtypes", ())
-
-
-class MultiTaskModel(TaskNetwork):
-    """A model of one's own with modular layers somewhere in it, and a head for each task.
-
-    Args:
-        body: Any module that holds modular layers. What it returns enters the heads. If its
-            ``forward`` has an argument named ``task``, it is given the task's index.
-        heads: A module for each task, as a list, or a dict whose keys are the tasks' names;
-            None where the model has its own.
-        dropout: Probability with which a feature is left out before the head, in training.
-        task_names: The tasks' names, where the heads do not give them.
-        features: From what the body returns to what enters the heads, where that is not the same.
-    """
-
-    def __init__(
-        self,
-        body: nn.Module,
-        heads: Heads = None,
-        *,
-        dropout: float = 0.0,
-        task_names: Sequence[str] | None = None,
-        features: Features | None = None,
-    ) -> None:
-        super().__init__()
-        if not isinstance(body, nn.Module):
-            raise TypeError(f"`body` should be a module. Found {described(body)}.")
-        if features is not None and not callable(features):
-            raise TypeError(f"`features` should be a function. Found {described(features)}.")
-        self.body = body
-        self.features = features
-        self._tells_task = "task" in signature(body.forward).parameters
-        self._add_heads(heads, task_names, dropout)
-
-    def compute(self, x: Any, running: Pass, *arguments: Any, **options: Any) -> Tensor:
-        if self._tells_task:
-            options["task"] = running.task
-        with opened(running):
-            features = call_with(self.body, x, *arguments, **options)
-            if self.features is not None:
-                features = self.features(features)
-        return self._outputs(features, running)
-
-    @property
-    def accepted_dtypes(self) -> tuple[torch.dtype, ...]:
-        return getattr(self.body, "accepted_dtypes", ())
-
-
-def as_network(model: nn.Module, task_names: Sequence[str] | None = None) -> TaskNetwork:
-    """Returns the network itself, or a model with modular layers in it as a network."""
-    if isinstance(model, TaskNetwork):
-        return model
-    if not isinstance(model, nn.Module):
-        many = isinstance(model, list | tuple)
-        raise TypeError(
-            "`network` should be one network, or a module with modular layers in it. "
-            f"Found {described(model)}."
-            + (" Several train together as `train([Run(...), ...])`." if many else "")
-        )
-    return MultiTaskModel(model, task_names=task_names)
-
-
-def task_embeddings(network: nn.Module) -> Tensor:
-    """Returns who uses what, a row for each task (paper, Section III-E), ``[T, C]``.
-
-    The modular layers of a network stand side by side.
-    """
-    return as_network(network).matrix()

@@ -70,6 +70,15 @@ def entropy_penalty(
     ``progress`` goes from 0 to 1 over training, so that the charge grows (authors' code; that
     the entropy is a mean over gates is our choice, so that its weight means the same in a
     network of any size).
+
+    >>> entropy_penalty(torch.tensor([0.5, 1.0]), weight=2.0)
+    tensor(0.6932)
+
+    Args:
+        probabilities: Of gates to be open, ``[C]`` of a task or ``[T, C]``.
+        weight: Of the penalty at the end of a training.
+        progress: How much of the training is over, 0 to 1.
+        power: How late the penalty sets in: the larger, the later.
     """
     _check_probabilities(probabilities)
     weight, progress = _factor("weight", weight), _factor("progress", progress)
@@ -82,7 +91,16 @@ def entropy_penalty(
 def connection_penalty(
     probabilities: Tensor, *, weight: float | Tensor = 1.0, costs: Tensor | None = None
 ) -> Tensor:
-    """Charges for every open gate: ``weight`` times the expected share, by ``costs`` if given."""
+    """Charges for every open gate: ``weight`` times the expected share, by ``costs`` if given.
+
+    >>> connection_penalty(torch.tensor([0.9, 0.7]), weight=0.5)
+    tensor(0.4000)
+
+    Args:
+        probabilities: Of gates to be open, ``[C]`` of a task or ``[T, C]``.
+        weight: What it costs when all gates are open.
+        costs: What each component costs, ``[C]``; None counts every gate once.
+    """
     weight = _factor("weight", weight)
     return weight * expected_share(probabilities, costs)
 
@@ -90,7 +108,16 @@ def connection_penalty(
 def disconnect_penalty(
     probabilities: Tensor, layer_sizes: Sequence[int], *, weight: float | Tensor = 1.0
 ) -> Tensor:
-    """Charges for the probability, in each layer, that no gate is open; summed over layers."""
+    """Charges for the probability, in each layer, that no gate is open; summed over layers.
+
+    >>> disconnect_penalty(torch.tensor([0.5, 0.5, 0.9]), layer_sizes=[2, 1])
+    tensor(0.3500)
+
+    Args:
+        probabilities: Of gates to be open, ``[C]`` of a task or ``[T, C]``.
+        layer_sizes: Number of components in each layer.
+        weight: What it costs when a layer has surely no open gate.
+    """
     _check_probabilities(probabilities)
     weight = _factor("weight", weight)
     n_components = probabilities.shape[-1] if probabilities.ndim else 0

@@ -32,6 +32,10 @@ def three_clusters(folder: str | Path | None = None, *, held_out: float = 0.0) -
     A task on CIFAR tells the classes of one superclass apart; one on the others, nine of the ten
     classes. The tasks on one data set share one copy of its images. Those on CIFAR have a
     validation split, and the others where a share of their training images is ``held_out``.
+
+    Args:
+        folder: Where prepared data sets lie; None: where they lie by default.
+        held_out: The share of training images for validation, on MNIST and Fashion-MNIST.
     """
     names = ("cifar100", "mnist", "fashion_mnist")
     photographs, numerals, fashion = (load(name, folder) for name in names)

@@ -44,16 +44,24 @@ SHARES = (0.5, 0.2, 0.3)  # train, validation, test
 SPLIT_SEED = 0  # one split for every run, so that runs differ in training alone
 
 
+def digit_images() -> tuple[Tensor, Tensor]:
+    """Returns scikit-learn's 1,797 drawings of digits ``[N, 1, 8, 8]``, and what they show."""
+    from sklearn.datasets import load_digits  # only here: importing it takes a second
+
+    bunch = load_digits()
+    images = torch.from_numpy(bunch.images).float().unsqueeze(1) / 16
+    return images, torch.from_numpy(bunch.target).long()
+
+
 def digits() -> list[Task]:
     """Returns digits, digits again, rotated, rotated again; the four share one copy of the images.
 
     A small likeness of the paper's 4-MNISTs; the copies see the examples in other orders.
-    """
-    from sklearn.datasets import load_digits  # only here: importing it takes a second
 
-    bunch = load_digits()
-    images = torch.from_numpy(bunch.images).float().unsqueeze(1) / 16  # [N, 1, 8, 8]
-    labels = torch.from_numpy(bunch.target).long()
+    >>> [task.name for task in digits()]
+    ['digits', 'digits again', 'rotated', 'rotated again']
+    """
+    images, labels = digit_images()
     parts = split_rows(len(images), SHARES, seed=SPLIT_SEED)
 
     def task(name: str, is_rotated: bool) -> Task:
@@ -78,6 +86,10 @@ def four_mnists(folder: str | Path | None = None, *, held_out: float = 0.0) -> l
 
     The rotation is clockwise, as the paper says; the authors' code turns the other way. This share
     of the training images is for validation; 0: there is no validation split, as in the paper.
+
+    Args:
+        folder: Where prepared data sets lie; None: where they lie by default.
+        held_out: The share of the training images that is for validation.
     """
     arrays = load("mnist", folder)
     x_train, x_test = (torch.from_numpy(arrays[f"x_{part}"]).unsqueeze(1) for part in PARTS)

@@ -20,6 +20,17 @@ def load(
 ) -> TaskNetwork:
     """Returns the trained network of a finished run, in evaluation mode.
 
+    >>> from tempfile import TemporaryDirectory
+    >>> import allotment as al
+    >>> from allotment.experiments import overridden
+    >>> from allotment.paper import experiment_named
+    >>> with TemporaryDirectory() as out:
+    ...     short = overridden(experiment_named("two_pairs"), ["rounds=10"])
+    ...     records = al.sweep(short, out, methods=["gumbel"], n_runs=1)
+    ...     network = al.load(f"{out}/gumbel/seed-000")
+    >>> network.n_tasks
+    4
+
     Args:
         folder: Of the run.
         experiment: What it is a run of, where that is one's own: the declaration, or the Python
@@ -59,7 +70,12 @@ def _check_finished(record: RunRecord, folder: Path) -> None:
 def experiment_of(
     folder: Path | str, experiment: Experiment | Path | str | None = None
 ) -> Experiment:
-    """Returns what the run in a folder is of: what was named, or one of the package's."""
+    """Returns what the run in a folder is of: what was named, or one of the package's.
+
+    Args:
+        folder: Of a run.
+        experiment: What it is of, or the file that defines it; None: one of the package's.
+    """
     header = read_run(Path(folder)).header
     name = header.settings.get("variant_of", {}).get("experiment", header.experiment)
     if isinstance(experiment, Experiment):

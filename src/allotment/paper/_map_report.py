@@ -9,7 +9,16 @@ import numpy as np
 
 from ..analysis import Advantage, Gain, best_on_validation, gain, group_runs
 from ..records import RunRecord
-from ..report import Column, GainPanel, NamedFigure, OwnSection, Place, gain_maps, make_table
+from ..report import (
+    Column,
+    GainPanel,
+    NamedFigure,
+    OwnSection,
+    Place,
+    advantage_text,
+    gain_maps,
+    make_table,
+)
 from ._map import EXAMPLES, N_TASKS, OTHER_TASKS, OTHER_WIDTHS, POINTS, SIZES, WIDTH, Point, Ways
 
 NOTHING = "–"
@@ -70,7 +79,7 @@ def sizes_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
     counts = {name: "all" if n is None else f"{n:,}" for name, n in SIZES.items()}
     said = [
         f"With {counts[name]} examples per task learnt gates {_verdict(cell)} the better of "
-        f"the two, {labels[cell.baseline]}: {_text(cell.over_baseline)} percentage points."
+        f"the two, {labels[cell.baseline]}: {advantage_text(cell.over_baseline)} percentage points."
         for name, cell in cells.items()
     ]
     places: list[Column[str]] = [Column("Examples per task", lambda name: counts[name])]
@@ -111,8 +120,8 @@ def _advice(usual: Mapping[Point, Gain], ways: Ways) -> list[str]:
         f"Of {len(usual)} points, learnt gates are better than the better of "
         f"{labels[ways.alone.name]} and {labels[ways.shared.name]} in {n_each[1]} and worse in "
         f"{n_each[-1]}; in the other {n_each[0]} the 90 % interval holds 0. The largest gain is "
-        f"{_text(usual[best_point].over_baseline)} % of the loss at {best_point}, the least "
-        f"{_text(usual[worst].over_baseline)} % at {worst}.",
+        f"{advantage_text(usual[best_point].over_baseline)} % of the loss at {best_point}, the "
+        f"least {advantage_text(usual[worst].over_baseline)} % at {worst}.",
     ]
 
 
@@ -176,8 +185,8 @@ def _of_oracle(usual: Mapping[Point, Gain]) -> list[str]:
     return [
         f"The oracle pattern, which knows the pairs, does better than learnt gates in {n_each[1]} "
         f"of {len(missing)} points and worse in {n_each[-1]}; its loss is at best lower by "
-        f"{_text(most)} % of theirs. It is no bound: where tasks of a pair have little in common, "
-        "sharing inside pairs is no help."
+        f"{advantage_text(most)} % of theirs. It is no bound: where tasks of a pair have little in "
+        "common, sharing inside pairs is no help."
     ]
 
 
@@ -194,11 +203,11 @@ def _columns(found: Mapping[Key, Gain], ways: Ways, factor: float) -> list[Colum
 
     def behind(key: Key) -> str:
         missing = found[key].behind_oracle
-        return NOTHING if missing is None else _text(missing)
+        return NOTHING if missing is None else advantage_text(missing)
 
     return [
         *(Column(labels[way.name], measured(way.name), places=PAGE) for way in ways.every),
-        Column("Gain over the better", lambda key: _text(found[key].over_baseline)),
+        Column("Gain over the better", lambda key: advantage_text(found[key].over_baseline)),
         Column("Missing to the oracle", behind, optional=True),
         Column("Seeds", lambda key: str(found[key].over_baseline.n), places=PAGE),
     ]
@@ -267,13 +276,6 @@ def _panel(title: str, points: Sequence[Point], found: Mapping[Point, Advantage]
         values=values,
         marked=marked,
     )
-
-
-def _text(value: Advantage) -> str:
-    """Returns a mean with its interval, if there is one."""
-    if value.n < 2:
-        return f"{value.mean:+.1f} (one seed)"
-    return f"{value.mean:+z.1f} ({value.low:+z.1f} to {value.high:+z.1f})"
 
 
 def _count(n: int | None) -> str:

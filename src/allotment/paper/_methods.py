@@ -133,5 +133,4 @@ LEFT_OUT = {
     "two_pairs": {"task_routing": "its one layer has one output, which leaves nothing to mask"},
     "census": {"no_sharing": _TOO_MANY_TASKS, "cross_stitch": _TOO_MANY_TASKS},
     "clusters": _OF_IMAGES,
-    "omniglot": _OF_IMAGES,
 }

@@ -41,6 +41,14 @@ def synthetic_pairs(n_pairs: int, rho: float, *, seed: int) -> list[Task]:
     """Returns ``2 * n_pairs`` tasks: relatedness ``rho`` in a pair, none between pairs.
 
     The directions of all pairs are orthogonal, and are drawn from the seed.
+
+    >>> [task.name for task in synthetic_pairs(1, rho=1.0, seed=0)]
+    ['1a', '1b']
+
+    Args:
+        n_pairs: How many pairs of tasks.
+        rho: The relatedness of the two tasks of a pair, 0 to 1.
+        seed: Of the directions.
     """
     if not 0.0 <= rho <= 1.0:
         raise ValueError(f"`rho` should be in [0, 1]. Found `rho = {rho}`.")

@@ -47,9 +47,11 @@ from ._maps import similarity_map as similarity_map
 from ._pages import brief_table as brief_table
 from ._pages import html_page as html_page
 from ._pages import markdown_page as markdown_page
+from ._pages import markdown_part as markdown_part
 from ._pages import markdown_results as markdown_results
-from ._pages import readme_results as readme_results
 from ._pages import with_block as with_block
+from ._readme import Headline as Headline
+from ._readme import readme_results as readme_results
 from ._results import result_table as result_table
 from ._scale import large_table as large_table
 from ._scale import scale_blocks as scale_blocks
@@ -63,6 +65,7 @@ from ._summary import summary_text as summary_text
 from ._table import Column as Column
 from ._table import Place as Place
 from ._table import Table as Table
+from ._table import advantage_text as advantage_text
 from ._table import make_table as make_table
 from ._table import markdown_table as markdown_table
 from ._tradeoff import tradeoff_figure as tradeoff_figure

@@ -51,21 +51,33 @@ def speed_table(folder: Path) -> str:
 
 
 def speed_summary(folder: Path) -> str:
-    """Returns what training took in each record in short, as one Markdown table."""
-    rows: dict[tuple[str, ...], tuple[SpeedRecord, Timing]] = {}
+    """Returns how many times faster training is, by network and device, as one Markdown table."""
+    found: dict[tuple[str, str], SpeedRecord] = {}
     for record in [read_speed(path) for path in sorted(folder.glob("*.json"))]:
-        for timing in record.timings[1:]:
-            key = (record.benchmark, record.environment.device, timing.label, timing.precision)
-            rows.setdefault(key, (record, timing))  # the first that says it
-    columns: list[Column[tuple[SpeedRecord, Timing]]] = [
-        Column("Network", lambda row: row[0].benchmark, kind="name"),
-        Column("Device", lambda row: row[0].environment.device, kind="name"),
-        Column("Training", lambda row: row[1].label, kind="name"),
-        Column("ms per task batch", lambda row: _short(row[1])),
-        Column("Plain loop", lambda row: _short(row[0].timings[0])),
-        Column("Times faster", lambda row: f"{median(row[0].ratios(row[1])):.3g}"),
+        found.setdefault((record.benchmark, record.environment.device), record)
+
+    def most(record: SpeedRecord) -> int:
+        return max(way.n_runs for way in record.timings)
+
+    columns: list[Column[SpeedRecord]] = [
+        Column("Network", lambda record: record.benchmark, kind="name"),
+        Column("Device", lambda record: record.environment.device, kind="name"),
+        Column("Plain loop, ms", lambda record: _short(record.timings[0])),
+        Column("One run", lambda record: _times(record, 1)),
+        Column("Runs together", lambda r: _times(r, most(r)) if most(r) > 1 else NOTHING),
     ]
-    return markdown_table(make_table(columns, rows.values())) if rows else _UNMEASURED
+    return markdown_table(make_table(columns, found.values())) if found else _UNMEASURED
+
+
+def _times(record: SpeedRecord, n_runs: int) -> str:
+    """Returns how many times faster the first way is that trains so many runs, steps alike."""
+    ways = [way for way in record.timings[1:] if way.n_runs == n_runs and not way.is_joint]
+    if not ways:
+        return NOTHING
+    together = f" with {n_runs} runs" if n_runs > 1 else ""
+    faster = f"{median(record.ratios(ways[0])):.3g} times as fast{together}"
+    is_other = ways[0].precision != record.timings[0].precision
+    return f"{faster} ({ways[0].precision})" if is_other else faster
 
 
 def _short(timing: Timing) -> str:

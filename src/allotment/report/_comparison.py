@@ -42,6 +42,7 @@ _COLUMNS = (
     "the runs in it."
 )
 _RANKING = (
+    "Only suites count on which all methods are compared, or left out for a reason. "
     "Friedman's test asks whether all methods could be equally good, from their ranks on each "
     "suite, by the median run. Where its p-value is small, two methods differ at the 5 % level if "
     "their mean ranks are at least the critical difference (Nemenyi) apart."
@@ -195,7 +196,9 @@ def _suite_text(part: Section) -> str:
 
 def _ranking_text(parts: Sequence[Section]) -> str:
     """Returns the ranks over all suites that were run, and what tests say of them."""
-    runs = {part.spec.title: {row.spec.label: row.finished for row in part.rows} for part in parts}
+    methods = [{row.spec.label for row in part.rows} | set(part.spec.left_out) for part in parts]
+    whole = [p for p, own in zip(parts, methods, strict=True) if own >= set().union(*methods)]
+    runs = {part.spec.title: {row.spec.label: row.finished for row in part.rows} for part in whole}
     found, missing = ranked(runs)
     blocks = ["## Ranks over suites", fill(_RANKING, 100)]
     if found is None:

@@ -1,6 +1,7 @@
 """What budgets cost and bring, and what new tasks reach, as Markdown."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter
 from pathlib import Path
 from statistics import fmean
 
@@ -33,7 +34,9 @@ def budget_table(record: BudgetRecord) -> str:
         Column("FLOPs of all", lambda row: f"{100 * fmean(row.flops) / row.full_flops:.0f} %"),
     ]
     for size in record.rows[0].milliseconds:
-        columns += _times(size)
+        columns += _times(
+            size, "Times as fast", attrgetter("milliseconds"), attrgetter("full_milliseconds")
+        )
     return markdown_table(make_table(columns, record.rows))
 
 
@@ -45,7 +48,12 @@ def trunk_table(record: BudgetRecord) -> str:
         Column("FLOPs of the sum", _trunk_share),
     ]
     for size in record.rows[0].trunk_milliseconds:
-        columns += _trunk_times(size)
+        columns += _times(
+            size,
+            "Times as fast as each in turn",
+            attrgetter("trunk_milliseconds"),
+            attrgetter("sum_milliseconds"),
+        )
     return markdown_table(make_table(columns, record.rows))
 
 
@@ -86,28 +94,24 @@ def _percent(values: Sequence[float]) -> str:
     return str(estimate(values).scaled(100)) if values else NOTHING
 
 
-def _times(size: str) -> list[Column[BudgetRow]]:
+_Times = Mapping[str, Sequence[float]]  # by batch size: milliseconds, for each seed
+
+
+def _times(
+    size: str,
+    heading: str,
+    own: Callable[[BudgetRow], _Times],
+    before: Callable[[BudgetRow], _Times],
+) -> list[Column[BudgetRow]]:
+    """Returns what a batch takes, and how many times as fast that is as something else."""
     return [
-        Column(f"ms, batch {size}", lambda row: f"{fmean(row.milliseconds[size]):.3g}"),
-        Column(
-            f"Times as fast, batch {size}",
-            lambda row: _ratio(row.full_milliseconds[size], row.milliseconds[size]),
-        ),
+        Column(f"ms, batch {size}", lambda row: f"{fmean(own(row)[size]):.3g}"),
+        Column(f"{heading}, batch {size}", lambda row: _ratio(before(row)[size], own(row)[size])),
     ]
 
 
 def _trunk_share(row: BudgetRow) -> str:
     return f"{100 * sum(row.trunk_flops) / sum(row.sum_flops):.0f} %"
-
-
-def _trunk_times(size: str) -> list[Column[BudgetRow]]:
-    return [
-        Column(f"ms, batch {size}", lambda row: f"{fmean(row.trunk_milliseconds[size]):.3g}"),
-        Column(
-            f"Times as fast as each in turn, batch {size}",
-            lambda row: _ratio(row.sum_milliseconds[size], row.trunk_milliseconds[size]),
-        ),
-    ]
 
 
 def _ratio(before: Sequence[float], after: Sequence[float]) -> str:

@@ -71,7 +71,7 @@ def _curve_figures(part: Section) -> list[NamedFigure]:
     drawn: list[_Curves] = [
         (
             "loss",
-            f"Training loss, mean over tasks, {_smoothing(part)}: the mean over runs, and around "
+            f"Training loss, mean over tasks, {smoothing(part)}: the mean over runs, and around "
             "it the 90 % interval of that mean.",
             loss_bands,
             [loss_band(row.runs, window) for row in part.rows],
@@ -90,7 +90,7 @@ def _curve_figures(part: Section) -> list[NamedFigure]:
     return figures
 
 
-def _smoothing(part: Section) -> str:
+def smoothing(part: Section) -> str:
     """Returns over how many rounds losses are means: the window, or more where less was kept."""
     window = part.spec.window
     runs = [run for row in part.rows for run in row.finished if len(run.rounds)]

@@ -1,17 +1,21 @@
 """Records as pages: the HTML report, the results document, and the tables of the README."""
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from importlib.resources import files
 from textwrap import fill
 
 from jinja2 import Environment, StrictUndefined
+from markupsafe import Markup
 
 from ..records import RunRecord
 from ._allocations import relatedness_tables, usage_tables
-from ._drawing import svg
+from ._drawing import NamedFigure, png, svg
+from ._explorer import MAX_POINTS, MAX_ROUNDS, page_json
 from ._figures import section_figures
-from ._provenance import are_as_declared, provenance, provenance_text, rounds_text
+from ._provenance import provenance, provenance_text
 from ._results import (
     by_family,
     by_group,
@@ -21,7 +25,7 @@ from ._results import (
     section_table,
 )
 from ._section import Section, section, sections
-from ._spec import ReportSpec
+from ._spec import OwnSection, ReportSpec
 from ._summary import section_text
 from ._table import Place, Table, markdown_table
 from ._tradeoff import tradeoff_table
@@ -35,6 +39,10 @@ _READING = (
     "the mean; a collapsed one ended with some task at no more than 1.5 times chance and stays in "
     "it."
 )
+_LARGE_DRAWING = 200_000  # characters of SVG from which on PNG may take less
+_ROOM = 3_500_000  # characters for all pictures, which with maps leaves the page below 10 MB
+# In the order in which they stand in the page's one script.
+_SCRIPTS = ("core", "maps", "tree", "charts", "tables", "state", "parts", "explorer")
 _ORIGIN = "Written by `make docs` from the kept runs in `results/`; a change by hand would be lost."
 
 
@@ -73,7 +81,11 @@ def brief_table(records: Sequence[RunRecord], spec: ReportSpec) -> Table:
 def html_page(
     records: Sequence[RunRecord], specs: Sequence[ReportSpec], *, title: str = "Who uses what"
 ) -> str:
-    """Returns the report as one HTML page with its figures and its style inside it."""
+    """Returns the report as one HTML page, with figures, style, script and data inside it.
+
+    The page fetches nothing, and its policy lets no other script run than its own.
+    """
+    parts, pictures = sections(records, specs), _Pictures()
     views = [
         {
             "spec": part.spec,
@@ -81,15 +93,64 @@ def html_page(
             "sentences": section_text(part),
             "provenance": provenance(part) if part.records else None,
             "tables": section_tables(part),
-            "pictures": [(svg(each.draw()), each.caption) for each in section_figures(part)],
+            "pictures": pictures.of(part),
         }
-        for part in sections(records, specs)
+        for part in parts
     ]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True)
-    template = environment.from_string(
-        files("allotment.report").joinpath("page.html.jinja").read_text(encoding="utf-8")
+    script = _script()
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    return environment.from_string(_source("page.html.jinja")).render(
+        title=title,
+        n_runs=len(records),
+        reading=_READING,
+        views=views,
+        style=_source("page/page.css"),
+        script=script,
+        script_hash=f"sha256-{digest}",
+        data=page_json(parts),
+        most_rounds=MAX_ROUNDS,
+        most_points=MAX_POINTS,
     )
-    return template.render(title=title, n_runs=len(records), reading=_READING, views=views)
+
+
+class _Pictures:
+    """Draws the figures of a page as long as there is room for them."""
+
+    def __init__(self) -> None:
+        self._room = _ROOM
+
+    def of(self, part: Section) -> tuple[list[tuple[Markup, str]], int]:
+        """Returns pictures with their captions, and how many there was no room for."""
+        found = []
+        figures = section_figures(part)
+        for figure in figures if self._room > 0 else []:
+            picture = _picture(figure)
+            if len(picture) <= self._room:
+                self._room -= len(picture)
+                found.append((picture, figure.caption))
+        return found, len(figures) - len(found)
+
+
+def _picture(figure: NamedFigure) -> Markup:
+    """Returns a drawing of ours, in which names are outlines and not text; a large one as PNG."""
+    drawn = figure.draw()
+    lines = svg(drawn)
+    if len(lines) <= _LARGE_DRAWING:
+        return Markup(lines)
+    content = base64.b64encode(png(drawn)).decode()
+    image = Markup('<img src="data:image/png;base64,{}" alt="{}">').format(content, figure.caption)
+    return min(Markup(lines), image, key=len)
+
+
+def _script() -> str:
+    """Returns the page's script: its files one after another, in a scope of their own."""
+    content = "\n".join(_source(f"page/{name}.js") for name in _SCRIPTS)
+    return f'"use strict";\n(() => {{\n{content}}})();\n'.replace("</", "<\\/")
+
+
+def _source(name: str) -> str:
+    return files("allotment.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def markdown_results(records: Sequence[RunRecord], specs: Sequence[ReportSpec]) -> str:
@@ -105,10 +166,46 @@ def markdown_page(
     return "\n".join([head, *(_section_text(part) for part in sections(records, specs))])
 
 
-def _section_text(part: Section) -> str:
+def markdown_part(
+    title: str,
+    text: str,
+    own: OwnSection,
+    records: Sequence[RunRecord],
+    specs: Sequence[ReportSpec],
+) -> str:
+    """Returns a part of a page: what several experiments show together, and then each of them.
+
+    Args:
+        title: Its heading.
+        text: What it is about.
+        own: What the experiments show together.
+        records: Their runs.
+        specs: One for each experiment.
+
+    >>> own = OwnSection(sentences=("They are equal.",))
+    >>> print(markdown_part("Both", "Two experiments.", own, [], []))
+    ## Both
+    <BLANKLINE>
+    Two experiments.
+    <BLANKLINE>
+    - They are equal.
+    <BLANKLINE>
+    """
+    blocks = [f"## {title}", fill(text, 100), "\n".join(f"- {said}" for said in own.sentences)]
+    head = "\n\n".join([*blocks, *map(markdown_table, own.tables)]) + "\n"
+    parts = [section(records, spec) for spec in specs]
+    return "\n".join([head, *(_section_text(part, level=3) for part in parts)])
+
+
+def _section_text(part: Section, level: int = 2) -> str:
     place = f" ({part.spec.place})" if part.spec.place else ""
     found = "\n".join(f"- {sentence}" for sentence in section_text(part))
-    blocks = [f"## {part.spec.title}{place}", found, part.spec.remark, provenance_text(part)]
+    blocks = [
+        f"{'#' * level} {part.spec.title}{place}",
+        found,
+        part.spec.remark,
+        provenance_text(part),
+    ]
     for table in section_tables(part):
         blocks += [f"{table.caption}:" if table.caption else "", markdown_table(table)]
     blocks += [
@@ -116,11 +213,6 @@ def _section_text(part: Section) -> str:
         for figure in section_figures(part)
     ]
     return "\n\n".join(block for block in blocks if block) + "\n"
-
-
-def readme_results(records: Sequence[RunRecord], specs: Sequence[ReportSpec]) -> str:
-    """Returns a short table for each experiment: its methods, the paper's value, ours with n."""
-    return "\n\n".join(_short(part) for part in sections(records, specs))
 
 
 def with_block(text: str, name: str, content: str) -> str:
@@ -137,13 +229,3 @@ def with_block(text: str, name: str, content: str) -> str:
     if not (opened and closed) or opening in after:
         raise ValueError(f"The text should hold `{opening}` and then `{closing}`, once each.")
     return f"{before}{opening}\n{content}\n{closing}{after}"
-
-
-def _short(part: Section) -> str:
-    spec = part.spec
-    title = f"**{spec.title}**"
-    if spec.place:
-        title += f" ({spec.place})"
-    if not are_as_declared(part.records, spec.rounds):
-        title += f"; so far with runs {rounds_text(part.records, spec.rounds)}"
-    return f"{title}\n\n{markdown_table(section_table(part, Place.README))}"

@@ -77,11 +77,7 @@ def _columns(part: Section) -> list[Column[ResultRow]]:
         ),
         Column("Validation error, %", validation, optional=True, places=_ON_THE_PAGE),
         Column("Median", median, optional=True, places=_ON_THE_PAGE),
-        Column(
-            " or ".join([*uses][:1] + [use.lower() for use in [*uses][1:]]),
-            used,
-            places=EVERYWHERE - {Place.README},
-        ),
+        Column(" or ".join([*uses][:1] + [use.lower() for use in [*uses][1:]]), used),
         *_structure_columns(part),
         Column("Failed", lambda row: _of_all(row, row.summary.n_failed), places=_ON_THE_PAGE),
         Column("Collapsed", collapsed, optional=True, places=_ON_THE_PAGE),

@@ -64,11 +64,13 @@ def _n_found(row: ResultRow) -> int | None:
 
 
 def _structure(part: Section, row: ResultRow, n_found: int) -> str:
-    """Returns in how many runs a method found the structure."""
+    """Returns in how many runs a method found the structure: in its rows, and else as clusters."""
     structure, runs = part.spec.structure, runs_text(len(row.finished))
     how = "" if row.display.is_binary else ", as clusters,"
+    n_clustered = row.summary.n_separated or 0
+    more = f", and as clusters in {n_clustered}" if n_clustered > n_found else ""
     if n_found:
-        return f"{row.name} found {structure}{how} in {n_found} of {runs}."
+        return f"{row.name} found {structure}{how} in {n_found} of {runs}{more}."
     return f"{row.name} did not find {structure}{how} in any of {runs}."
 
 

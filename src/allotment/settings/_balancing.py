@@ -13,6 +13,15 @@ class LossBalancing:
     `weights`, from losses, or sets ``needs_gradients`` and writes `combine`, from the gradients of
     all tasks. What it remembers is in tensors that it changes in place, and it computes with
     tensors alone, so that a step can be recorded.
+
+    >>> import torch
+    >>> import allotment as al
+    >>> class Inverse(al.LossBalancing):
+    ...     def weights(self, losses, tasks):
+    ...         return 1 / losses
+    >>> Inverse().weights(torch.tensor([[2.0, 4.0]]), torch.tensor([[0, 1]]))
+    tensor([[0.5000, 0.2500]])
+    >>> settings = al.TrainingSettings(loss_balancing=Inverse())
     """
 
     needs_gradients: bool = False
@@ -56,6 +65,13 @@ class UncertaintyWeighting(LossBalancing):
     The logarithms ``s`` of the variances descend on ``exp(-s) * loss + s``, one step with each
     batch of their task, so that a weight goes to 1 / loss. Ours: a step is at most
     ``learning_rate``, so that one large loss does not silence its task.
+
+    >>> import allotment as al
+    >>> from allotment.settings import UncertaintyWeighting
+    >>> settings = al.TrainingSettings(loss_balancing=UncertaintyWeighting())
+
+    Args:
+        learning_rate: Of the variances.
     """
 
     log_variances: Tensor  # [R, T]
@@ -83,6 +99,14 @@ class DynamicWeightAverage(LossBalancing):
 
     Weights are ``T * softmax(ratios / temperature)``. A ratio is a task's mean loss over the last
     ``n_batches`` of its batches, in place of an epoch, over that of as many before; 1 at first.
+
+    >>> import allotment as al
+    >>> from allotment.settings import DynamicWeightAverage
+    >>> settings = al.TrainingSettings(loss_balancing=DynamicWeightAverage(n_batches=20))
+
+    Args:
+        n_batches: Over how many batches of a task its loss is averaged, to be compared.
+        temperature: The higher, the more alike the weights are.
     """
 
     means: Tensor  # [3, R, T]: of the batches under way (their sum), the last ones, those before

@@ -65,6 +65,10 @@ def _where(name: str, kind: str, known: Sequence[str]) -> str:
 class Optimization:
     """How parameters change.
 
+    >>> import allotment as al
+    >>> rates = al.Optimization(learning_rate=0.01, allocation_learning_rate=0.03)
+    >>> own = al.Optimization(optimizer=lambda groups: torch.optim.RAdam(groups))
+
     Attributes:
         learning_rate: For weights.
         allocation_learning_rate: For all that allocations learn; None: as `learning_rate`.
@@ -118,6 +122,12 @@ class Optimization:
 @dataclass(frozen=True, kw_only=True)
 class Penalties:
     """What is charged for gates, beside the loss.
+
+    >>> import allotment as al
+    >>> al.Penalties(budget=0.5, cost="flops").budget_weight
+    1.0
+    >>> al.Penalties(budget={"a": 0.25, "b": 0.75}).budgets(["a", "b", "c"])
+    [0.25, 0.75, None]
 
     Attributes:
         budget: Largest share of open gates that costs nothing; None: all may be open. A budget for
@@ -218,6 +228,10 @@ class Penalties:
 class Augmentation:
     """How training images are changed at random, each time anew.
 
+    >>> import allotment as al
+    >>> al.Augmentation(crop=2, rotation=10.0).rotation
+    10.0
+
     Attributes:
         crop: They get a border of so many zeros and are cut back at a random place.
         shift: They move by at most so many pixels.
@@ -250,6 +264,10 @@ class Augmentation:
 @dataclass(frozen=True, kw_only=True)
 class Execution:
     """How steps are computed; `plan` says what came of it.
+
+    >>> import allotment as al
+    >>> al.Execution(mixed_precision="bfloat16").mixed_precision
+    'bfloat16'
 
     Attributes:
         mixed_precision: On a GPU: "off"; "tf32", shorter products; "bfloat16", 16 bits. A CPU

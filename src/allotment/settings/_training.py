@@ -35,6 +35,11 @@ _OLD_VALUES = {("decay", "none"): "constant", ("precision", "float32"): "off"}
 class TrainingSettings:
     """The settings of a training run; a round is one batch for every task.
 
+    >>> import allotment as al
+    >>> settings = al.TrainingSettings(rounds=200, optimization=al.Optimization(learning_rate=0.01))
+    >>> settings.changed(rounds=400, budget=0.5).penalties.budget  # the group is found by the name
+    0.5
+
     Attributes:
         rounds: How long to train.
         batch_size: Examples in a batch.
@@ -170,7 +175,11 @@ def group_of(name: str) -> str:
 
 
 def setting_names() -> list[str]:
-    """Returns the names of all single settings, of every group."""
+    """Returns the names of all single settings, of every group.
+
+    >>> setting_names()[:3]
+    ['rounds', 'batch_size', 'schedule']
+    """
     groups = [name for name, _ in GROUPS]
     own = [field.name for field in fields(TrainingSettings) if field.name not in groups]
     return own + [field.name for _, kind in GROUPS for field in fields(kind)]

@@ -166,6 +166,14 @@ class AllotmentClassifier(ClassifierMixin, _Estimator):  # type: ignore[misc]
     like, use -100 in an array of whole numbers, or ``cv=KFold(5)``: by default scikit-learn divides
     the rows by the labels of a classifier, and itself refuses labels that are NaN or None.
 
+    >>> import numpy as np
+    >>> from allotment.sklearn import AllotmentClassifier
+    >>> x = np.random.default_rng(0).normal(size=(60, 4))
+    >>> labels = np.stack([x[:, 0] > 0, x[:, 1] > 0], axis=1).astype(int)
+    >>> labels[::3, 1] = -100  # not known
+    >>> AllotmentClassifier(width=8, rounds=20).fit(x, labels).predict(x[:2]).shape
+    (2, 2)
+
     Args:
         width: Features behind each layer.
         n_components: Components side by side in each layer; each target learns which it uses.
@@ -211,6 +219,23 @@ class AllotmentRegressor(RegressorMixin, _Estimator):  # type: ignore[misc]
 
     ``score`` is the mean coefficient of determination (R²). For the arguments see
     `AllotmentClassifier`.
+
+    >>> import numpy as np
+    >>> from allotment.sklearn import AllotmentRegressor
+    >>> x = np.random.default_rng(0).normal(size=(60, 4))
+    >>> AllotmentRegressor(width=8, rounds=20).fit(x, x[:, :2]).predict(x[:2]).shape
+    (2, 2)
+
+    Args:
+        width: Features behind each layer.
+        n_components: Components side by side in each layer; each target learns which it uses.
+        n_layers: Modular layers, one after another.
+        rounds: Batches of every target.
+        batch_size: Examples in a batch.
+        learning_rate: Of the weights and the gates.
+        validation: The share of rows on which the best weights are chosen, if any.
+        device: "cpu" or "cuda".
+        random_state: Of the initial weights and all that is drawn.
     """
 
     _kind = "regression"

@@ -5,6 +5,16 @@
 >>> task = Task("parity", train=(torch.randn(6, 3), torch.tensor([0, 1, 0, 1, 0, 1])))
 >>> task.n_outputs, task.is_classification
 (2, True)
+
+`tasks_from_table` fits what turns the columns of a table into inputs. Written by hand it is:
+
+>>> from allotment.tasks import CategoryColumn, NumberColumn, TablePreprocessing, TargetColumn
+>>> age = NumberColumn("age", mean=40.0, std=10.0, has_unknown=True)
+>>> town = CategoryColumn("town", ("Bath", "York"), has_unknown=False)
+>>> columns = TablePreprocessing((age, town), (TargetColumn("rent", mean=900.0, std=100.0),))
+>>> columns.transform({"age": [50.0, None], "town": ["York", "Bath"]})
+tensor([[1., 0., 0., 1.],
+        [0., 1., 1., 0.]])
 """
 
 from ._labels import MultiLabel as MultiLabel

@@ -119,7 +119,11 @@ class TaskLabels:
 
 
 def n_examples(source: Any) -> int | None:
-    """Returns how many examples there are, where that is known."""
+    """Returns how many examples there are, where that is known.
+
+    >>> n_examples(torch.utils.data.DataLoader(list(range(5))))
+    5
+    """
     if isinstance(source, TaskLabels):
         source = source.batches
     if not isinstance(source, Stream):

@@ -25,13 +25,28 @@ class Split:
 
     Several splits may refer to the same tensors, each with its own rows and its own permutation
     of pixels, so that tasks made from one data set hold one copy of it.
+
+    >>> import torch
+    >>> import allotment as al
+    >>> images, labels = torch.zeros(10, 1, 8, 8, dtype=torch.uint8), torch.arange(10) % 2
+    >>> split = al.Split(images, labels, rows=torch.arange(6), scale=1 / 255)
+    >>> len(split), split.examples()[0].dtype
+    (6, torch.float32)
+
+    Attributes:
+        inputs: Of all examples, ``[N, ...]``.
+        targets: ``[N]``, ``[N, D]`` of a regression, or ``[N, L]`` labels; integers of -100
+            are not known.
+        rows: Which of the ``N`` examples belong to this split; None: all.
+        permutation: Of an example's numbers, such as a rotation.
+        scale: What inputs are multiplied by when they are made floating-point, such as 1 / 255.
     """
 
-    inputs: Tensor  # [N, ...]
-    targets: Tensor  # [N], [N, D] for regression, or [N, L] labels; integers of -100: not known
-    rows: Tensor | None = None  # which of the N examples belong to this split; None: all
-    permutation: Tensor | None = None  # of an example's numbers, such as a rotation
-    scale: float = 1.0  # inputs are multiplied by it when they are made floating point
+    inputs: Tensor
+    targets: Tensor
+    rows: Tensor | None = None
+    permutation: Tensor | None = None
+    scale: float = 1.0
 
     def __post_init__(self) -> None:
         for name in ("inputs", "targets"):
@@ -120,6 +135,15 @@ def preprocess(
     They are floating-point, times the scale, in the order of the permutation. Integers of 32 and
     64 bits, such as token ids, stay what they are, and so do inputs of a type in ``keep``, which
     the network takes as it is.
+
+    >>> preprocess(torch.tensor([0, 255], dtype=torch.uint8), None, 1 / 255)
+    tensor([0., 1.])
+
+    Args:
+        inputs: As they are stored, ``[N, ...]``.
+        permutation: Of an example's numbers, if any.
+        scale: What they are multiplied by.
+        keep: Types that stay as they are.
     """
     stays = inputs.dtype in _INDICES or inputs.dtype in keep
     x = inputs if stays else inputs.to(torch.get_default_dtype())
@@ -133,7 +157,17 @@ FORMS = (
 
 
 class GeneratedDataset(ABC):
-    """Examples that are drawn anew for every batch."""
+    """Examples that are drawn anew for every batch.
+
+    >>> import torch
+    >>> import allotment as al
+    >>> class Sums(al.GeneratedDataset):
+    ...     def draw(self, n, generator):
+    ...         x = torch.randn(n, 8, generator=generator)
+    ...         return x, x.sum(1)
+    >>> al.Task("sum", train=Sums())
+    Task('sum': generated examples, 1 output)
+    """
 
     @abstractmethod
     def draw(self, n: int, generator: torch.Generator) -> tuple[Tensor, Tensor]:
@@ -193,14 +227,22 @@ def _stacked(name: str, values: Sequence[Any]) -> Tensor:
 
 
 class TargetSpec(NamedTuple):
-    """The type and the shape of one target; targets of one spec lie in one array."""
+    """The type and the shape of one target; targets of one spec lie in one array.
+
+    >>> target_spec(torch.tensor([0, 1, 1]))
+    TargetSpec(dtype=torch.int64, shape=torch.Size([]))
+    """
 
     dtype: torch.dtype
     shape: torch.Size
 
 
 def target_spec(targets: Tensor) -> TargetSpec:
-    """Returns the spec of targets ``[N, ...]``; integers of any kind are to be 64 bits wide."""
+    """Returns the spec of targets ``[N, ...]``; integers of any kind are to be 64 bits wide.
+
+    >>> target_spec(torch.zeros(5, 2)).shape
+    torch.Size([2])
+    """
     dtype = targets.dtype if targets.is_floating_point() else torch.int64
     return TargetSpec(dtype, targets.shape[1:])
 

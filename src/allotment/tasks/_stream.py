@@ -83,6 +83,14 @@ class DatasetExamples(IndexedExamples):
 class Stream:
     """Batches from a `DataLoader`, any iterable, or a function that returns an iterator.
 
+    >>> import torch
+    >>> from torch.utils.data import DataLoader, TensorDataset
+    >>> import allotment as al
+    >>> x = torch.randn(50, 8)
+    >>> loader = DataLoader(TensorDataset(x, x.sum(1)), batch_size=10)
+    >>> type(al.Task("sum", train=loader).train).__name__
+    'Stream'
+
     Args:
         source: What gives batches: pairs of inputs and targets, or dicts of inputs with "labels".
             It is gone through again when it ends. An iterator, such as a running generator, can be
@@ -140,7 +148,11 @@ def as_pair(value: Any) -> Example:
 
 
 def as_source(value: Any) -> Split | IndexedExamples | Stream:
-    """Returns where the examples of a task come from, given any of the forms they may have."""
+    """Returns where the examples of a task come from, given any of the forms they may have.
+
+    >>> type(as_source((torch.zeros(5, 2), torch.zeros(5)))).__name__
+    'Split'
+    """
     if isinstance(value, Split | IndexedExamples | Stream):
         return value
     if isinstance(value, TensorDataset) and len(value.tensors) == 2:
@@ -173,6 +185,10 @@ def as_dicts(value: Any) -> Any:
     """Returns a batch with dicts for other mappings, such as a tokenizer of Hugging Face returns.
 
     Torch looks into structures of dicts, lists and tuples alone.
+
+    >>> from types import MappingProxyType
+    >>> as_dicts(MappingProxyType({"ids": 1}))
+    {'ids': 1}
     """
 
     def one(part: Any) -> Any:
@@ -182,14 +198,26 @@ def as_dicts(value: Any) -> Any:
 
 
 def on_device(value: Any, device: torch.device) -> Any:
-    """Returns a batch, of any structure, on a device; what is no tensor stays."""
+    """Returns a batch, of any structure, on a device; what is no tensor stays.
+
+    >>> on_device({"ids": torch.tensor([1, 2])}, torch.device("cpu"))
+    {'ids': tensor([1, 2])}
+
+    Args:
+        value: A tensor, or a dict or tuple of them.
+        device: Where to.
+    """
     return tree_map(
         lambda part: part.to(device, non_blocking=True) if isinstance(part, Tensor) else part, value
     )
 
 
 def as_inputs(value: Any) -> Any:
-    """Returns inputs, of any structure, with floating-point parts in the default type."""
+    """Returns inputs, of any structure, with floating-point parts in the default type.
+
+    >>> as_inputs({"ids": torch.tensor([1, 2])})
+    {'ids': tensor([1, 2])}
+    """
     dtype = torch.get_default_dtype()
 
     def one(part: Any) -> Any:

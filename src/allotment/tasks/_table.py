@@ -29,6 +29,12 @@ Columns = dict[str, Column]
 class TableTasks(Sequence[Task]):
     """The tasks of a table, which `fit` takes as they are, and the way back from outputs.
 
+    >>> import allotment as al
+    >>> table = {"age": [30.0, 40.0, 50.0, 60.0] * 5, "home": ["rents", "owns", "owns", "?"] * 5}
+    >>> tasks = al.tasks_from_table(table, ["home"], unknown="?")
+    >>> tasks.n_features, tasks[0].n_outputs, tasks.preprocessing.decode("home", [[0.0, 1.0]])
+    (1, 2, array(['rents'], dtype='<U5'))
+
     Attributes:
         tasks: One for each target, with the target's name; all splits refer to one tensor.
         preprocessing: From rows of a table to inputs, and from outputs to predictions.

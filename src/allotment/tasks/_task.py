@@ -31,6 +31,14 @@ class Task:
     Arrays lie on the device as a whole; all else is fetched batch by batch. Integer targets of -100
     are labels that are not known: examples without any known label are left out.
 
+    >>> import torch
+    >>> import allotment as al
+    >>> x = torch.randn(30, 8)
+    >>> al.Task("size", train=(x[:20], x[:20].sum(1)), test=(x[20:], x[20:].sum(1)))
+    Task('size': 20 train examples, 10 test examples, 1 output)
+    >>> al.Task("sign", train=(x, (x[:, 0] > 0).long()), weight=2.0)
+    Task('sign': 30 train examples, 2 outputs)
+
     Attributes:
         name: Different from the other tasks' names.
         train: Examples to learn from.
@@ -190,7 +198,15 @@ def _is_cross_entropy(loss: Loss) -> bool:
 
 
 def mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
-    """Returns the mean squared error; outputs ``[B, 1]`` may stand against targets ``[B]``."""
+    """Returns the mean squared error; outputs ``[B, 1]`` may stand against targets ``[B]``.
+
+    >>> mean_squared_error(torch.tensor([[1.0], [2.0]]), torch.tensor([[1.0], [4.0]]))
+    tensor(2.)
+
+    Args:
+        outputs: Of the network, ``[B, O]``.
+        targets: Of the same shape.
+    """
     if outputs.numel() != targets.numel():
         raise ValueError(
             "Outputs should have as many numbers as targets. "
@@ -200,7 +216,10 @@ def mean_squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def check_names(tasks: Sequence[Task]) -> None:
-    """Raises unless there are tasks and their names are different."""
+    """Raises unless there are tasks and their names are different.
+
+    >>> check_names([Task("a", (torch.zeros(2, 1), torch.zeros(2)))])
+    """
     names = [task.name for task in tasks]
     if not names or len(set(names)) != len(names):
         raise ValueError(f"`tasks` should be tasks with different names. Found {names}.")

@@ -63,6 +63,9 @@ def advise(result: "FitResult") -> Advice:
     >>> print(advise(result).next_steps[0])
     `fit(..., baselines=True)` trains a shared bottom and separate networks beside it, and \
 compares them over seeds.
+
+    Args:
+        result: What `fit` returned, best with ``baselines=True``.
     """
     own = _own_reasons(result)
     if result.baselines is None:

@@ -19,6 +19,13 @@ def step_operations(run: Run) -> int:
     as many batches as there are tasks. Allocations that learn on held-out batches have a pass of
     their own. Nothing is computed where the network can do without values. 0 where they cannot
     be counted.
+
+    >>> from torch import nn, randn
+    >>> import allotment as al
+    >>> layer = al.ModularLayer([nn.Linear(8, 1), nn.Linear(8, 1)], al.GumbelMatrix(1, 2))
+    >>> network = al.MultiTaskNetwork(None, [layer], task_names=["a"])
+    >>> step_operations(al.Run(network, [al.Task("a", (randn(64, 8), randn(64)))]))
+    4864
     """
     x, y = example_batch(run)
     n_batches = len(run.tasks) if run.settings.is_joint else 1

@@ -19,7 +19,19 @@ def dead_layers(
     layer_sizes: Sequence[int],
     are_optional: Sequence[bool],
 ) -> dict[str, list[int]]:
-    """Returns, by task, the modular layers of which it uses nothing, but should use something."""
+    """Returns, by task, the modular layers of which it uses nothing, but should use something.
+
+    >>> import numpy as np
+    >>> matrix = np.array([[1, 0, 0], [1, 0, 1]])  # the first task uses nothing of the second layer
+    >>> dead_layers(matrix, ["a", "b"], [2, 1], [False, False])
+    {'a': [1]}
+
+    Args:
+        matrix: Which components each task uses, ``[T, C]``.
+        task_names: The tasks' names.
+        layer_sizes: Number of components in each layer.
+        are_optional: Of each layer, whether a task may do without it.
+    """
     ends = np.cumsum(layer_sizes)[:-1]
     layers = np.split(np.nan_to_num(matrix, nan=1.0), ends, axis=1)
     found = {

@@ -239,7 +239,11 @@ def _first_tensor(y: Any) -> Tensor:
 
 
 def n_known(y: Any) -> Tensor:
-    """Returns how many labels count, or examples where targets are no labels."""
+    """Returns how many labels count, or examples where targets are no labels.
+
+    >>> n_known(torch.tensor([0, -100, 2]))
+    tensor(2)
+    """
     if isinstance(y, Tensor) and not y.is_floating_point():
         return (y != UNKNOWN).sum()
     first = _first_tensor(y)

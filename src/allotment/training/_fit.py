@@ -42,6 +42,17 @@ def fit(
 
     Ctrl-C ends the training after the block of rounds under way, and what was learnt is kept.
 
+    >>> import torch
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> x = torch.randn(50, 8)
+    >>> tasks = [al.Task("sum", (x, x.sum(1))), al.Task("first", (x, x[:, 0]))]
+    >>> layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(3)], al.GumbelMatrix(2, 3))
+    >>> network = al.MultiTaskNetwork(None, [layer], task_names=["sum", "first"])
+    >>> result = al.fit(network, tasks, al.TrainingSettings(rounds=10))
+    >>> result.embeddings.shape, network(x, "sum").shape
+    ((2, 3), torch.Size([50, 1]))
+
     Args:
         network: What to train.
         tasks: What to train it on, one for each of its tasks.

@@ -13,6 +13,19 @@ def run_header(run: Run, *, measure: str = "", **told: Any) -> RunHeader:
 
     Without a ``measure`` it is the first of accuracy, test loss and training loss that all tasks
     have.
+
+    >>> from torch import nn, randn
+    >>> import allotment as al
+    >>> layer = al.ModularLayer([nn.Linear(8, 1), nn.Linear(8, 1)], al.GumbelMatrix(1, 2))
+    >>> network = al.MultiTaskNetwork(None, [layer], task_names=["a"])
+    >>> run = al.Run(network, [al.Task("a", (randn(9, 8), randn(9)))], seed=3)
+    >>> run_header(run, experiment="mine", condition="", method="gumbel", n_last_rounds=10).seed
+    3
+
+    Args:
+        run: What is trained.
+        measure: What is reported of it; empty: what its tasks allow.
+        told: What else the header says: experiment, method and so on.
     """
     tasks, network = run.tasks, run.network
     families = tuple(task.family for task in tasks)

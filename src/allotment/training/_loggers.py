@@ -31,6 +31,10 @@ def log_to(logger: MetricsLogger, task_names: Sequence[str]) -> Callable[[Progre
     >>> result = fit(network, tasks, TrainingSettings(rounds=20), on_progress=log)
     10 train_loss/a train_loss/b gates_open
     20 train_loss/a train_loss/b gates_open
+
+    Args:
+        logger: Anything with ``log_metrics(metrics, step)``, such as Lightning's loggers.
+        task_names: The tasks' names, in the network's order.
     """
 
     def log(progress: Progress) -> None:

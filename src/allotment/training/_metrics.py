@@ -24,7 +24,13 @@ def metrics_of(task: Task, seen: Sequence[tuple[Tensor, Any]]) -> dict[str, Floa
 
 
 def measured(task: Task, outputs: Tensor, targets: Any) -> dict[str, float]:
-    """Returns a task's own metrics of a whole split, by name; on the CPU."""
+    """Returns a task's own metrics of a whole split, by name; on the CPU.
+
+    Args:
+        task: With the metrics.
+        outputs: Of the network, on a whole split.
+        targets: Of the same examples.
+    """
     found = {}
     for name, metric in task.metrics.items():
         try:

@@ -40,6 +40,17 @@ class FitResult:
 
     `print` shows it as a table, with who uses what and what to do next.
 
+    >>> import torch
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> x = torch.randn(50, 8)
+    >>> layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(3)], al.GumbelMatrix(1, 3))
+    >>> network = al.MultiTaskNetwork(None, [layer], task_names=["sum"])
+    >>> task = al.Task("sum", train=(x, x.sum(1)), test=(x, x.sum(1)))
+    >>> result = al.fit(network, [task], al.TrainingSettings(rounds=10))
+    >>> result.test.losses.shape, result.probabilities.shape, result.task_names
+    ((1,), (1, 3), ('sum',))
+
     Attributes:
         embeddings: Who uses what, 0 or 1 or shares, ``[T, C]``; tasks in the network's order.
         probabilities: Of each gate to be open, shape ``[T, C]``.
@@ -187,6 +198,15 @@ class FitResult:
 @dataclass(frozen=True, kw_only=True)
 class EvaluationResult:
     """How well a network does on held-out examples; `print` shows it as a table.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(2)], al.SharedBottom(1, 2))
+    >>> network, x = al.MultiTaskNetwork(None, [layer], task_names=["sum"]), torch.randn(9, 8)
+    >>> found = al.evaluate(network, [al.Task("sum", (x, x.sum(1)), test=(x, x.sum(1)))])
+    >>> found.split, found.losses.shape
+    ('test', (1,))
 
     Attributes:
         split: "train", "validation" or "test".

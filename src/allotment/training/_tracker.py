@@ -18,7 +18,11 @@ N_ENTRIES = 300  # about so many log entries make a run's curve
 
 
 def entry_interval(rounds: int) -> int:
-    """Returns how many rounds lie between the log entries of a run of so many."""
+    """Returns how many rounds lie between the log entries of a run of so many.
+
+    >>> entry_interval(100), entry_interval(100_000)
+    (10, 340)
+    """
     return ROUNDS_PER_BLOCK * ceil(rounds / (N_ENTRIES * ROUNDS_PER_BLOCK))
 
 

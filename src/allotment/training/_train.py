@@ -34,6 +34,21 @@ def _go_on() -> None:
 class Progress:
     """What ``R`` runs that train together have done.
 
+    >>> import torch
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(2)], al.SharedBottom(1, 2))
+    >>> network, x = al.MultiTaskNetwork(None, [layer], task_names=["sum"]), torch.randn(9, 8)
+    >>> rounds = []
+    >>> def look(progress):
+    ...     rounds.append(progress.round)
+    ...     if progress.round == 20:
+    ...         progress.stop()
+    >>> settings = al.TrainingSettings(rounds=100)
+    >>> result = al.fit(network, [al.Task("sum", (x, x.sum(1)))], settings, on_progress=look)
+    >>> rounds[:2], result.rounds
+    ([10, 20], 20)
+
     Attributes:
         round: Rounds finished.
         losses: Each run's mean training loss over the last block of ten rounds, shape ``[R]``.
@@ -74,6 +89,26 @@ def train(
     ``resume_from`` is a state that an earlier training of the same runs yielded. Training goes on
     from there and ends, on a CPU to the last bit, as if it had never stopped. The runs may have
     another number of rounds now: as many as are done ends them where they are.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> x = torch.randn(50, 8)
+    >>> def build():
+    ...     layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(3)], al.GumbelMatrix(1, 3))
+    ...     return al.MultiTaskNetwork(None, [layer], task_names=["sum"])
+    >>> tasks, settings = [al.Task("sum", (x, x.sum(1)))], al.TrainingSettings(rounds=20)
+    >>> runs = [al.Run(build(), tasks, seed, settings) for seed in range(3)]
+    >>> for progress in al.train(runs):  # every ten rounds
+    ...     pass
+    >>> [outcome.status for outcome in progress.outcomes]
+    ['finished', 'finished', 'finished']
+
+    Args:
+        runs: What to train together: their settings agree but for learning rates and budgets.
+        device: Where, such as "cpu", "cuda" or "cuda:1".
+        n_last_rounds: Over how many rounds, the last ones, an outcome's ``final_loss`` is a mean.
+        resume_from: The ``state()`` of a progress of the same runs, to go on from.
     """
     if resume_from is not None and not isinstance(resume_from, TrainingState):
         raise TypeError(f"`resume_from` should be a TrainingState. Found {described(resume_from)}.")
@@ -94,6 +129,10 @@ def plan(runs: Sequence[Run], *, device: torch.device | str = "cpu") -> Executio
     >>> tasks = [Task(name, (randn(9, 8), randn(9))) for name in "ab"]
     >>> plan([Run(network, tasks, seed) for seed in range(3)]).runs.value
     'vmapped'
+
+    Args:
+        runs: What would train together.
+        device: Where, such as "cpu", "cuda" or "cuda:1".
     """
     found = check_device(device)
     check_runs(runs)

@@ -21,7 +21,11 @@ _UNSEEN = (
 
 
 def check_device(device: torch.device | str) -> torch.device:
-    """Returns the device; raises unless it is a CPU, or a GPU that is here."""
+    """Returns the device; raises unless it is a CPU, or a GPU that is here.
+
+    >>> check_device("cpu")
+    device(type='cpu')
+    """
     kind, _, number = str(device).partition(":")
     if kind not in ("cpu", "cuda") or (number and not number.isdigit()):
         raise ValueError(

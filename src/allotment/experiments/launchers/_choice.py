@@ -25,6 +25,12 @@ def choose_launcher(
     Processes(n=None)
     >>> choose_launcher("cuda", ray="auto", gpus_per_group=0.5)
     RayCluster(address='auto', gpus_per_group=0.5)
+
+    Args:
+        device: "cpu", "cuda", "cuda:1" or "auto".
+        workers: How many processes; "auto": one for each GPU, or for each core.
+        ray: The address of a Ray cluster; "auto": the one that runs on this machine.
+        gpus_per_group: With ``ray``: a share of a GPU for each run group.
     """
     if ray is not None and workers is not None:
         raise ValueError(

@@ -19,7 +19,11 @@ MOST_LOSSES = 3  # of a run group's worker, with no checkpoint between them
 
 
 class Launcher(ABC):
-    """A way to train run groups; whoever asks it writes the records, in one process."""
+    """A way to train run groups; whoever asks it writes the records, in one process.
+
+    >>> isinstance(InTurn(), Launcher)
+    True
+    """
 
     is_concurrent: bool  # whether several run groups may train at once
 
@@ -36,7 +40,11 @@ class Launcher(ABC):
 
 @dataclass(frozen=True)
 class InTurn(Launcher):
-    """One run group after another, in this process."""
+    """One run group after another, in this process.
+
+    >>> InTurn().is_concurrent
+    False
+    """
 
     is_concurrent = False
 

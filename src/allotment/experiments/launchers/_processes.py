@@ -143,6 +143,9 @@ class _ProcessPool(Pool):
 class Processes(Launcher):
     """Run groups in processes on this machine; the GPUs go round.
 
+    >>> Processes(n=4).is_concurrent
+    True
+
     Attributes:
         n: How many processes; None: one for each GPU, or for each core where none is used.
     """

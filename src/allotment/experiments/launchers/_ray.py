@@ -98,6 +98,9 @@ class _RayPool(Pool):
 class RayCluster(Launcher):
     """Run groups as tasks of a Ray cluster that is running.
 
+    >>> RayCluster(address="10.0.0.1:6379", gpus_per_group=0.5).gpus_per_group
+    0.5
+
     Attributes:
         address: ``host:port`` of the cluster; "auto": the one that runs on this machine.
         gpus_per_group: A share of a GPU for each run group; None: 1 where the cluster has GPUs.

@@ -33,7 +33,11 @@ _VARIABLES = ("ALLOTMENT_", "CUDA_DEVICE_MAX_CONNECTIONS")  # how those start th
 
 @dataclass(frozen=True)
 class Failure:
-    """An exception that ended a run group in another process."""
+    """An exception that ended a run group in another process.
+
+    >>> Failure(kind="ValueError", text="`rounds` should be at least 1.").kind
+    'ValueError'
+    """
 
     kind: str
     text: str

@@ -19,6 +19,11 @@ def cross_stitch(build: Build, allocate: Allocate, outputs: Mapping[str, int]) -
     as in `NoSharing`. Else the network is built ``T`` times, and a column is the layer of one of
     them. The components of a column are averaged. Ours: columns have the stem and plain layers in
     common, and a batch is one task's, which passes all columns.
+
+    Args:
+        build: Makes the experiment's own network.
+        allocate: Makes the allocation of a layer.
+        outputs: How many outputs each task has, by name.
     """
     n_tasks = len(outputs)
     plans = [drawn_up(build, outputs)]

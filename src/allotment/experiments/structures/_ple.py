@@ -22,6 +22,11 @@ def ple(build: Build, allocate: Allocate, outputs: Mapping[str, int]) -> MultiTa
     components are taken: four tasks and four components make four own and four shared ones. Where
     a layer has components of several architectures, tasks would differ in their experts; so the
     network is built ``T + 1`` times, and all components of one are a task's own, or shared.
+
+    Args:
+        build: Makes the experiment's own network.
+        allocate: Makes the allocation of a layer.
+        outputs: How many outputs each task has, by name.
     """
     n_tasks = len(outputs)
     plans = [drawn_up(build, outputs)]

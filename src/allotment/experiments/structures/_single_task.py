@@ -20,6 +20,11 @@ def single_task(build: Build, allocate: Allocate, outputs: Mapping[str, int]) ->
     program, and it costs ``T`` times as much.
 
     The method's allocation has to give each task components of its own, as `NoSharing` does.
+
+    Args:
+        build: Makes the experiment's own network.
+        allocate: Makes the allocation of a layer.
+        outputs: How many outputs each task has, by name.
     """
     plans = [drawn_up(build, outputs) for _ in outputs]
     first, names = plans[0], list(outputs)

@@ -18,6 +18,11 @@ def snr_trans(build: Build, allocate: Allocate, outputs: Mapping[str, int]) -> M
 
     How many channels a map has is read from the components. There are ``C * C`` maps between two
     layers of ``C`` components, and ``T * C`` behind the last one.
+
+    Args:
+        build: Makes the experiment's own network.
+        allocate: Makes the allocation of a layer.
+        outputs: How many outputs each task has, by name.
     """
     return _routed(build, allocate, outputs, has_maps=True)
 
@@ -27,6 +32,11 @@ def snr_aver(build: Build, allocate: Allocate, outputs: Mapping[str, int]) -> Mu
 
     SNR-Aver of the same publication: as `snr_trans`, without the maps. Outputs are added up, each
     times its variable; they are not divided by the sum of variables.
+
+    Args:
+        build: Makes the experiment's own network.
+        allocate: Makes the allocation of a layer.
+        outputs: How many outputs each task has, by name.
     """
     return _routed(build, allocate, outputs, has_maps=False)
 

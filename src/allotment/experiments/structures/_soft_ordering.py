@@ -19,6 +19,11 @@ def soft_ordering(build: Build, allocate: Allocate, outputs: Mapping[str, int]) 
     Ours: layers share a list where their components have the same architectures, one for one.
     A layer that differs from all others, such as a first one with fewer channels, keeps its own;
     a network without two layers alike is left as it is.
+
+    Args:
+        build: Makes the experiment's own network.
+        allocate: Makes the allocation of a layer.
+        outputs: How many outputs each task has, by name.
     """
     network = as_network(build(allocate, outputs), list(outputs))
     kept: list[nn.ModuleList] = []

@@ -21,6 +21,12 @@ def task_routing(
 
     What a layer gives as the outputs of a network without heads is not masked, since a task would
     lose outputs of its own. How many channels a layer has is read from its components.
+
+    Args:
+        build: Makes the experiment's own network.
+        allocate: Makes the allocation of a layer.
+        outputs: How many outputs each task has, by name.
+        share: Of the channels that each task uses.
     """
     network = in_a_row(build(allocate, outputs))
     layers: list[nn.Module] = []

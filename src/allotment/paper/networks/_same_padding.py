@@ -62,7 +62,11 @@ class TwoColourImage(NamedTuple):
 
 
 class SameConv2d(nn.Conv2d):
-    """A convolution with "same" padding."""
+    """A convolution with "same" padding.
+
+    >>> SameConv2d(1, 8, 3, stride=2)(torch.zeros(2, 1, 7, 7)).shape
+    torch.Size([2, 8, 4, 4])
+    """
 
     fast_over_runs = True  # batched over runs, each has a convolution to itself
 
@@ -132,7 +136,11 @@ class _SamePool2d(nn.Module):
 
 
 class SameMaxPool2d(_SamePool2d):
-    """The largest of 3x3 pixels; pixels outside the image do not count."""
+    """The largest of 3x3 pixels; pixels outside the image do not count.
+
+    >>> SameMaxPool2d(stride=2)(torch.zeros(2, 1, 7, 7)).shape
+    torch.Size([2, 1, 4, 4])
+    """
 
     def forward(self, x: Tensor | TwoColourImage) -> Tensor:
         if not isinstance(x, TwoColourImage):
@@ -144,7 +152,11 @@ class SameMaxPool2d(_SamePool2d):
 
 
 class SameAvgPool2d(_SamePool2d):
-    """The mean of those of 3x3 pixels that lie inside the image."""
+    """The mean of those of 3x3 pixels that lie inside the image.
+
+    >>> SameAvgPool2d(stride=1)(torch.zeros(2, 1, 7, 7)).shape
+    torch.Size([2, 1, 7, 7])
+    """
 
     def forward(self, x: Tensor | TwoColourImage) -> Tensor:
         if not isinstance(x, TwoColourImage):

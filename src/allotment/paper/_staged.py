@@ -1,0 +1,92 @@
+"""Gates whose training has stages, to try one cause at a time of why learnt gates lose."""
+
+from math import inf
+
+import torch
+from torch import Tensor
+
+from ..allocation import FixedMatrix, GumbelMatrix
+
+_NEVER = torch.iinfo(torch.int64).max
+_OPEN = torch.tensor([10.0, -10.0])  # the two logits of a gate that is always open
+
+
+class StagedMatrix(GumbelMatrix):
+    """Gumbel-Matrix that changes its ways at given shares of all training batches.
+
+    The shares are buffers, so that runs with different ones train as one program.
+
+    Args:
+        n_tasks: Number of tasks.
+        n_components: Number of components in the layer.
+        p_init: Probability of each gate to be open at the start.
+        learnt_from: From here on gates learn; before, they are drawn as they start.
+        learnt_until: From here on they stay as they are.
+        drawn_until: From here on they are what evaluation uses, and no longer drawn.
+        open_from: From here on all of them are open.
+    """
+
+    shares: Tensor  # of the batches, at which stages begin, in the order above
+    stages: Tensor  # the batches that these are
+    kept: Tensor  # the logits where learning ended, [T, C, 2]
+
+    def __init__(
+        self,
+        n_tasks: int,
+        n_components: int,
+        *,
+        p_init: float = 0.5,
+        learnt_from: float = 0.0,
+        learnt_until: float = inf,
+        drawn_until: float = inf,
+        open_from: float = inf,
+    ) -> None:
+        super().__init__(n_tasks, n_components, p_init=p_init)
+        shares = torch.tensor([learnt_from, learnt_until, drawn_until, open_from])
+        self.register_buffer("shares", shares)
+        self.register_buffer("stages", torch.tensor([0, _NEVER, _NEVER, _NEVER]))
+        self.register_buffer("kept", self.logits.detach().clone())
+
+    @torch.no_grad()
+    def expect(self, n_batches: int) -> None:
+        ahead = [_NEVER if share == inf else round(share * n_batches) for share in self._shares()]
+        self.stages.copy_(torch.tensor(ahead))
+
+    def _shares(self) -> list[float]:
+        found: list[float] = self.shares.tolist()
+        return found
+
+    def _begun(self) -> Tensor:
+        """Returns which stages have begun, ``[4]``."""
+        return self.n_batches >= self.stages
+
+    def weights(
+        self, task: int | Tensor, x: Tensor | None = None, *, noise: Tensor | None = None
+    ) -> Tensor:
+        if self.training and noise is not None:
+            _, _, is_quiet, is_open = self._begun().unbind()
+            noise = torch.where(is_quiet | is_open, 0.5, noise)  # a draw that changes nothing
+        return super().weights(task, noise=noise)
+
+    def _table(self) -> Tensor:
+        learns, is_kept, _, is_open = self._begun().unbind()
+        table = torch.where(learns, self.logits, self.logits.detach())
+        table = torch.where(is_kept, self.kept, table)
+        return torch.where(is_open, _OPEN.to(table), table)
+
+    def advance(self) -> None:
+        """Takes note that a batch has passed, and of the gates where learning ends."""
+        super().advance()
+        is_now = self.n_batches == self.stages[1]
+        self.kept = torch.where(is_now, self.logits.detach(), self.kept)
+
+
+def some_components(n_tasks: int, n_components: int, *, share: float) -> FixedMatrix:
+    """Returns a shared bottom of the first components, this share of them.
+
+    >>> some_components(2, 4, share=0.75).matrix()
+    tensor([[1., 1., 1., 0.],
+            [1., 1., 1., 0.]])
+    """
+    is_used = torch.arange(n_components) < round(share * n_components)
+    return FixedMatrix(is_used.expand(n_tasks, n_components))
