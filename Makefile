@@ -6,10 +6,12 @@ PYTHON := $(VENV)/bin/python
 RUNTIME := $(VENV)/.runtime-installed
 DEV := $(VENV)/.dev-installed
 CHECKED := src tests tools $(wildcard benchmarks examples)
+# Material for MkDocs is maintained until May 2027 and says so at every build; docs/log.md has it.
+MKDOCS := NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs
 PYTEST := OMP_NUM_THREADS=1 $(PYTHON) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-gpu metrics format docs clean
+.PHONY: help demo test test-slow test-gpu metrics format docs site wheel clean
 .NOTPARALLEL:
 
 help:  ## list these commands
@@ -27,6 +29,8 @@ test: $(DEV)  ## run every check that CI runs
 	@$(PYTHON) -m mypy $(CHECKED)
 	@echo "Running the tests and the examples of docstrings and pages (pytest)."
 	@$(PYTEST) -n auto --dist loadgroup
+	@echo "Building the documentation site (mkdocs, strict)."
+	@$(MKDOCS) build
 
 test-slow: $(DEV)  ## run the slow tests, and list how long each took
 	@$(PYTEST) -n auto --dist loadgroup --runslow -m slow --durations=0 --durations-min=0
@@ -44,6 +48,13 @@ format: $(DEV)  ## format the code and repair what the linter can
 docs: $(RUNTIME)  ## write the generated pages anew, from the kept records and the source
 	@$(PYTHON) -m allotment docs
 	@$(PYTHON) -m tools.contributing
+
+site: $(DEV)  ## build the documentation site into build/site
+	@$(MKDOCS) build
+	@echo "Open build/site/index.html."
+
+wheel:  ## build wheel and sdist into dist, and try the wheel in an empty environment
+	@$(BASE_PYTHON) -m tools.try_wheel
 
 clean:  ## remove the environment and the caches; runs stay
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache build dist src/*.egg-info

@@ -10,6 +10,7 @@ and components that are wider, and not trained.
 import argparse
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from functools import partial
@@ -28,7 +29,7 @@ from allotment.records import BudgetRecord, BudgetRow, describe_environment
 from allotment.report import budget_table, trunk_table
 from allotment.tasks import Split, Task
 from benchmarks.deployed import KEPT, SUITES, Suite, Trained, read_all, train_all
-from benchmarks.speed import processor_name
+from benchmarks.measurement import processor_name, write
 
 BATCHES = (1, 64)
 TIMES = 16  # as wide: where arithmetic, and not the number of calls, takes the time
@@ -37,6 +38,8 @@ DESCRIPTION = (
     "in one process, means over tasks and seeds"
 )
 Times = dict[str, tuple[float, ...]]
+Call = Callable[[Tensor], Any]
+Measure = Callable[[TaskNetwork], dict[str, Any]]
 
 
 def full(network: TaskNetwork) -> nn.Module:
@@ -106,10 +109,38 @@ def examples(task: Task, n: int) -> Tensor:
     return x
 
 
+def as_onnx(module: nn.Module, x: Tensor) -> Call:
+    """Returns a module as ONNX Runtime computes it, for batches of any size."""
+    import onnxruntime
+
+    batch = ({0: torch.export.Dim("batch")},)
+    # What exporters say of packages that are not there concerns nobody.
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        program = torch.onnx.export(module, (x,), dynamic_shapes=batch, verbose=False)
+    assert program is not None
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = torch.get_num_threads()
+    # Threads of sessions that wait would take the cores from the one that is measured.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    session = onnxruntime.InferenceSession(program.model_proto.SerializeToString(), options)
+    (given,) = session.get_inputs()
+    return lambda x: session.run(None, {given.name: x.numpy()})
+
+
+RUNTIMES: dict[str, Callable[[nn.Module, Tensor], Call]] = {
+    "torch": lambda module, x: module,
+    "onnx": as_onnx,
+}
+
+
 @torch.inference_mode()
-def measure_one(network: TaskNetwork, task: Task, repeats: int) -> dict[str, Any]:
+def measure_one(
+    network: TaskNetwork, task: Task, repeats: int, runtime: str = "torch"
+) -> dict[str, Any]:
     """Returns what one trained network's forms take; inputs are those of a task."""
     modules = forms(network)
+    calls = {name: RUNTIMES[runtime](one, examples(task, 2)) for name, one in modules.items()}
     own = [name for name in modules if name.startswith("task")]
     found: dict[str, Any] = {}
     counted = {name: flops(module, examples(task, 1)) for name, module in modules.items()}
@@ -118,7 +149,7 @@ def measure_one(network: TaskNetwork, task: Task, repeats: int) -> dict[str, Any
     found["sum_flops"] = sum(counted[name] for name in own)
     for size in BATCHES:
         x = examples(task, size)
-        taken = in_turns({name: partial(one, x) for name, one in modules.items()}, repeats)
+        taken = in_turns({name: partial(one, x) for name, one in calls.items()}, repeats)
         found[f"full {size}"], found[f"trunk {size}"] = taken["full"], taken["trunk"]
         found[f"own {size}"] = fmean(taken[name] for name in own)
         found[f"sum {size}"] = sum(taken[name] for name in own)
@@ -132,10 +163,10 @@ def share_open(network: TaskNetwork) -> float:
 
 
 def measured_row(
-    title: str, case: tuple[str, float], runs: Sequence[Trained], task: Task, repeats: int
+    title: str, case: tuple[str, float], runs: Sequence[Trained], measure: Measure
 ) -> BudgetRow:
     """Returns what the networks of one budget reached, where they were tried, and take."""
-    found = [measure_one(run.network, task, repeats) for run in runs]
+    found = [measure(run.network) for run in runs]
 
     def each(name: str) -> tuple[float, ...]:
         return tuple(round(one[name], 5) for one in found)
@@ -160,8 +191,10 @@ def measured_row(
     )
 
 
-def measure(suite: Suite, repeats: int, folder: Path = KEPT) -> list[BudgetRow]:
-    """Trains what is not there yet, and measures all of it."""
+def measure(
+    suite: Suite, repeats: int, runtime: str = "torch", folder: Path = KEPT
+) -> list[BudgetRow]:
+    """Trains what is not there yet, and measures all of it; as ONNX, what was trained alone."""
     tasks = suite.tasks()
     train_all(suite, tasks, folder)
     kept = read_all(suite, tasks, folder)
@@ -170,10 +203,11 @@ def measure(suite: Suite, repeats: int, folder: Path = KEPT) -> list[BudgetRow]:
         for case, runs in kept.items()
     }
     titles = {suite.title: kept, f"{suite.title}, {TIMES} times as wide": wide}
+    if runtime == "onnx":
+        titles = {f"{suite.title}, as ONNX": kept}
+    one = partial(measure_one, task=tasks[0], repeats=repeats, runtime=runtime)
     return [
-        measured_row(title, *item, tasks[0], repeats)
-        for title, found in titles.items()
-        for item in found.items()
+        measured_row(title, *item, one) for title, found in titles.items() for item in found.items()
     ]
 
 
@@ -182,24 +216,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Measures what budgets cost and bring.")
     parser.add_argument("suite", choices=list(SUITES))
     parser.add_argument("--threads", type=int, default=2, metavar="N")
+    parser.add_argument("--runtime", choices=list(RUNTIMES), default="torch")
     parser.add_argument("--repeats", type=int, default=30, metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a record of it")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
-    rows = measure(SUITES[options.suite], options.repeats)
+    rows = measure(SUITES[options.suite], options.repeats, options.runtime)
     is_one = options.threads == 1
     threads = "processor time of one thread" if is_one else f"{options.threads} threads"
+    runtime = "" if options.runtime == "torch" else f" --runtime {options.runtime}"
+    chosen = f"{options.suite} --threads {options.threads}{runtime}"
     record = BudgetRecord(
-        command=f"python benchmarks/budgets.py {options.suite} --threads {options.threads}",
+        command=f"python benchmarks/budgets.py {chosen}",
         description=f"{DESCRIPTION}; {threads}",
         processor=processor_name(),
         environment=describe_environment(device_name("cpu")),
         rows=tuple(rows),
     )
     print(budget_table(record), trunk_table(record), sep="\n\n")
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(record.to_json(), encoding="utf-8")
+    write(record, options.json)
     return 0
 
 

@@ -26,7 +26,7 @@ from allotment.settings import TrainingSettings
 from allotment.tasks import Split, Task
 from allotment.training import Run, fit, train
 from benchmarks.deployed import SUITES, Suite, outputs_of, scores
-from benchmarks.speed import processor_name
+from benchmarks.measurement import processor_name, write
 
 SIZES = (10, 100, 1_000)
 ROUNDS = {"mnist": 500, "census": 2_000}  # of the new task by itself, at most
@@ -210,8 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             environment=describe_environment(device_name("cpu")),
             rows=tuple(rows),
         )
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(record.to_json(), encoding="utf-8")
+        write(record, options.json)
     return 0
 
 

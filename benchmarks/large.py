@@ -25,9 +25,10 @@ import allotment as al
 from allotment.experiments import device_name
 from allotment.records import LargeRecord, LargeWay, describe_environment
 from allotment.report import large_table
+from benchmarks.measurement import write
 
 N_TASKS, N_FAMILIES, N_CLASSES = 32, 4, 8
-WAYS = ("auto", "auto stacked", "ddp stacked", "fsdp stacked", "train")
+WAYS = ("auto", "ddp", "fsdp", "train")
 WARM_UP = 10  # steps before the clock starts
 MARKS = 3  # times that `train` tells of its progress, each after ten rounds
 
@@ -138,12 +139,7 @@ def under_lightning(strategy: str, options: argparse.Namespace) -> Iterator[None
     from allotment.lightning import MultiTaskData, MultiTaskModule
 
     settings = settings_of(options)
-    made, tasks = network(options), synthetic_text(options)
-    if "stacked" in strategy:
-        for layer in made.modular_layers:
-            layer.stack_()
-    strategy = strategy.removesuffix(" stacked")
-    marks = options.marks
+    made, tasks, marks = network(options), synthetic_text(options), options.marks
 
     class Clock(Callback):
         def on_train_batch_end(self, trainer: Any, module: Any, outputs: Any, *_: Any) -> None:
@@ -305,8 +301,7 @@ def main() -> int:
         ways.append(measured("train", partial(by_train, options), 10 * N_TASKS, options))
     record = record_of(options, ways, least)
     print(f"{record.n_parameters:,} parameters; floor {least:.1f} ms\n{large_table(record)}")
-    if options.json:
-        options.json.write_text(record.to_json(), encoding="utf-8")
+    write(record, options.json)
     return 0
 
 

@@ -15,15 +15,13 @@ from pathlib import Path
 from statistics import median
 
 from rich.console import Console
-from rich.table import Table as RichTable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
-from allotment.experiments import Sweep, device_name, run_sweep
+from allotment.experiments import Sweep, run_sweep
 from allotment.experiments.launchers import Launcher, Processes, RayCluster
 from allotment.paper import EXPERIMENTS
-from allotment.records import SpeedRecord, Timing, describe_environment
-from allotment.report import timing_table
-from benchmarks.speed import processor_name, recorded_command
+from allotment.records import Timing
+from benchmarks.measurement import show, speed_record, write
 
 
 def seconds(launcher: Launcher, n_runs: int, rounds: int) -> float:
@@ -71,28 +69,19 @@ def main() -> int:
             taken[name].append(seconds(launcher, options.runs, options.rounds))
     cluster.shutdown()  # type: ignore[no-untyped-call]
     n_batches = options.runs * options.rounds * 4  # tasks
-    command = recorded_command(sys.argv[1:]).replace("speed.py", "launchers.py")
-    record = SpeedRecord(
-        benchmark=f"{options.runs} runs of two_pairs, {options.workers} workers",
-        command=command,
-        processor=processor_name(),
-        environment=describe_environment(device_name("cpu")),
-        timings=tuple(
-            Timing(
-                label=name,
-                n_runs=1,
-                warm_up_seconds=warm_up if name == "Ray" else 0.0,
-                milliseconds=tuple(1000 * each / n_batches for each in taken[name]),
-            )
-            for name in ways
-        ),
-    )
-    table = timing_table(record)
-    shown = RichTable(*table.head, box=None, pad_edge=False)
-    for row in table.rows:
-        shown.add_row(*row)
+    timings = [
+        Timing(
+            label=name,
+            n_runs=1,
+            warm_up_seconds=warm_up if name == "Ray" else 0.0,
+            milliseconds=tuple(1000 * each / n_batches for each in taken[name]),
+        )
+        for name in ways
+    ]
+    title = f"{options.runs} runs of two_pairs, {options.workers} workers"
+    record = speed_record("launchers.py", title, timings)
+    show(record)
     console = Console()
-    console.print(shown)
     for name, times in taken.items():
         each = ", ".join(f"{value:.1f}" for value in times)
         console.print(f"{name}: {each} s, median {median(times):.1f} s")
@@ -101,9 +90,7 @@ def main() -> int:
     console.print(
         f"Ray takes {median(ratios):.2f} times as long ({min(ratios):.2f} to {max(ratios):.2f})"
     )
-    if options.json:
-        options.json.parent.mkdir(parents=True, exist_ok=True)
-        options.json.write_text(record.to_json(), encoding="utf-8")
+    write(record, options.json)
     return 0
 
 

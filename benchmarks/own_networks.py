@@ -12,17 +12,12 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
-from rich.console import Console
-from rich.table import Table as RichTable
 from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
 import allotment as al
-from allotment.experiments import device_name
-from allotment.records import SpeedRecord, describe_environment
-from allotment.report import timing_table
 from benchmarks.contestants import Contestant
-from benchmarks.speed import processor_name, recorded_command
+from benchmarks.measurement import show, speed_record, take_turns, write
 
 NAMES = ("a", "b", "c")
 N_CLASSES, N_EXAMPLES = 5, 2_000
@@ -174,26 +169,10 @@ def main() -> int:
     options = parser.parse_args()
     name, device = f"own {options.network}", torch.device(options.device)
     ways = contestants(name, options.runs, device)
-    for way in ways:
-        way.warm_up(options.seconds, options.segments, device)
-    for _ in range(options.segments):
-        for way in ways:
-            way.run_segment(device)
-    command = recorded_command(sys.argv[1:]).replace("speed.py", "own_networks.py")
-    record = SpeedRecord(
-        benchmark=name,
-        command=command,
-        processor=processor_name(),
-        environment=describe_environment(device_name(str(device))),
-        timings=tuple(way.timing() for way in ways),
-    )
-    table = timing_table(record)
-    shown = RichTable(*table.head, box=None, pad_edge=False)
-    for row in table.rows:
-        shown.add_row(*row)
-    Console().print(shown)
-    if options.json:
-        options.json.write_text(record.to_json(), encoding="utf-8")
+    timings = take_turns(ways, options.seconds, options.segments, device)
+    record = speed_record("own_networks.py", name, timings, str(device))
+    show(record)
+    write(record, options.json)
     return 0
 
 

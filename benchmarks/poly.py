@@ -30,8 +30,8 @@ from torch.nn import functional as F
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
 import allotment as al
 from allotment.analysis import cosine_similarity
+from benchmarks.measurement import processor_name
 from benchmarks.poly_tasks import FAMILIES, LENGTH, MASK, N_VOCABULARY, PAD, TextTask, text_tasks
-from benchmarks.speed import processor_name
 
 WIDTH = 64
 PLACES = ("query", "value")  # of every attention layer

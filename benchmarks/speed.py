@@ -8,24 +8,22 @@ the arithmetic alone, or the memory alone, would take at rates measured in the s
 """
 
 import argparse
-import platform
-import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 from rich.console import Console
-from rich.table import Table as RichTable
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
 from allotment.experiments import device_name
 from allotment.paper import EXPERIMENTS
 from allotment.records import Floor, SpeedRecord, describe_environment
-from allotment.report import floor_lines, timing_table
+from allotment.report import floor_lines
 from benchmarks.contestants import METHODS, PRECISIONS, benchmark_experiment, ours, reference
 from benchmarks.floor import floor
 from benchmarks.made_up import SIZES
+from benchmarks.measurement import processor_name, recorded_command, show, take_turns, write
 
 BENCHMARKS = tuple(METHODS)
 
@@ -58,17 +56,13 @@ def measure(
             ]
         if joint:
             contestants.append(ours(name, 1, device, precision=precision, joint=True))
-    for contestant in contestants:
-        contestant.warm_up(seconds, n_segments, device)
-    for _ in range(n_segments):
-        for contestant in contestants:
-            contestant.run_segment(device)
+    timings = take_turns(contestants, seconds, n_segments, device)
     return SpeedRecord(
         benchmark=name,
         command=command,
         processor=processor_name(),
         environment=environment,
-        timings=tuple(contestant.timing() for contestant in contestants),
+        timings=timings,
         floors=tuple(_floor(name, PRECISIONS[p], device) for p in precisions),
     )
 
@@ -81,14 +75,6 @@ def _floor(name: str, precision: str, device: torch.device) -> Floor:
     network = experiment.build_network(experiment.method(METHODS[name]), outputs, seed=0)
     shape = SIZES[name][2] if name in SIZES else (128,)
     return floor(network, (experiment.training.batch_size, *shape), precision, device)
-
-
-def processor_name() -> str:
-    """Returns what the processor calls itself."""
-    listed = Path("/proc/cpuinfo")
-    lines = listed.read_text().splitlines() if listed.exists() else []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.processor() or platform.machine()
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -116,15 +102,6 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
-def recorded_command(arguments: Sequence[str]) -> str:
-    """Returns the command for the record, without the file it is written to."""
-    kept = list(arguments)
-    if "--json" in kept:
-        place = kept.index("--json")
-        del kept[place : place + 2]
-    return shlex.join(["python", "benchmarks/speed.py", *kept])
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measures one benchmark, prints its table, and writes its record if asked to."""
     options = parse(arguments)
@@ -139,20 +116,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         joint=options.joint,
         n_segments=options.segments,
         seconds=options.seconds,
-        command=recorded_command(arguments or sys.argv[1:]),
+        command=recorded_command("speed.py", arguments or sys.argv[1:]),
     )
-    table = timing_table(record)
-    shown = RichTable(*table.head, box=None, pad_edge=False)
-    for row in table.rows:
-        shown.add_row(*row)
     console = Console()
     title = f"{record.benchmark}: medians of {options.segments} segments (least to most)"
     console.print(title, highlight=False)
-    console.print(shown)
+    show(record)
     for line in floor_lines(record):
         console.print(line, highlight=False, soft_wrap=True)
+    write(record, options.json)
     if options.json:
-        options.json.write_text(record.to_json(), encoding="utf-8")
         console.print(f"Record: {options.json}", highlight=False, soft_wrap=True)
     return 0
 

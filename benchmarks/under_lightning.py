@@ -19,44 +19,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from lightning import Callback, Trainer
 from lightning.pytorch.strategies import DDPStrategy
-from rich.console import Console
-from rich.table import Table as RichTable
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
 import allotment as al
-from allotment.experiments import device_name
 from allotment.lightning import MultiTaskData, MultiTaskModule
-from allotment.records import SpeedRecord, describe_environment
-from allotment.report import timing_table
 from benchmarks.contestants import Contestant
-from benchmarks.own_networks import MANY, NAMES, NETWORKS, ROUNDS_PER_TURN, made_up_tasks
-from benchmarks.speed import processor_name, recorded_command
+from benchmarks.measurement import show, speed_record, take_turns, write
+from benchmarks.own_networks import MANY, NAMES, NETWORKS, ROUNDS_PER_TURN, made_up_tasks, own_loop
 
 STEPS_PER_TURN = ROUNDS_PER_TURN * len(NAMES)
-
-
-def by_hand(network: nn.Module, tasks: list[al.Task], batch_size: int) -> Iterator[float]:
-    """Trains as a person would write it; yields the mean loss of ten rounds."""
-    parallel = DistributedDataParallel(network.train(), find_unused_parameters=True)
-    optimizer = torch.optim.Adam(network.parameters(), lr=1e-3)
-    examples = [task.train.examples() for task in tasks]
-    while True:
-        losses = []
-        for _ in range(ROUNDS_PER_TURN):
-            for t in torch.randperm(len(tasks)).tolist():
-                x, y = examples[t]
-                rows = torch.randint(len(x), (batch_size,))
-                loss = F.cross_entropy(parallel(x[rows], t), y[rows])
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                losses.append(loss.detach())
-        yield float(torch.stack(losses).mean())
 
 
 class Pausing(Callback):
@@ -105,7 +80,12 @@ def contestants(name: str) -> list[Contestant]:
         return make()
 
     ways: dict[str, Iterator[Any]] = {
-        "DDP loop by hand": by_hand(network(), tasks, batch_size),
+        "DDP loop by hand": own_loop(
+            DistributedDataParallel(network(), find_unused_parameters=True),
+            tasks,
+            batch_size,
+            torch.device("cpu"),
+        ),
         "Lightning": under_lightning(network(), tasks, batch_size, scans=False),
         "Lightning, scanning": under_lightning(network(), tasks, batch_size, scans=True),
     }
@@ -135,25 +115,11 @@ def main() -> int:
     options = parser.parse_args()
     prepare()
     device, ways = torch.device("cpu"), contestants(f"own {options.network}")
-    for way in ways:
-        way.warm_up(options.seconds, options.segments, device)
-    for _ in range(options.segments):
-        for way in ways:
-            way.run_segment(device)
-    record = SpeedRecord(
-        benchmark=f"Lightning, {options.network}, processor time",
-        command=recorded_command(sys.argv[1:]).replace("speed.py", "under_lightning.py"),
-        processor=processor_name(),
-        environment=describe_environment(device_name("cpu")),
-        timings=tuple(way.timing() for way in ways),
-    )
-    table = timing_table(record)
-    shown = RichTable(*table.head, box=None, pad_edge=False)
-    for row in table.rows:
-        shown.add_row(*row)
-    Console().print(shown)
-    if options.json:
-        options.json.write_text(record.to_json(), encoding="utf-8")
+    timings = take_turns(ways, options.seconds, options.segments, device)
+    title = f"Lightning, {options.network}, processor time"
+    record = speed_record("under_lightning.py", title, timings)
+    show(record)
+    write(record, options.json)
     return 0
 
 

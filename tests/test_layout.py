@@ -1,4 +1,4 @@
-"""What the repository's shape promises: imports, docstrings, pages that run."""
+"""What the repository's shape promises: imports, docstrings."""
 
 import ast
 import re
@@ -6,9 +6,8 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
-from textwrap import dedent
 
-from pytest import MonkeyPatch, mark
+from pytest import mark
 
 import allotment as al
 from allotment._schema import Evaluation, LogEntry, RunHeader, TrainingState
@@ -155,24 +154,6 @@ def assert_folders_say_what_they_are_for(root: Path) -> None:
         assert ast.get_docstring(ast.parse(page.read_text())), f"{page} should have a docstring."
 
 
-def run_python_blocks(page: Path) -> int:
-    """Runs the Python blocks of a page in one namespace; returns how many there are."""
-    text = page.read_text()
-    namespace: dict[str, object] = {"__name__": "__main__"}
-    fence = re.compile(r"^( *)```python\b[^\n]*\n(.*?)^\1```", re.DOTALL | re.MULTILINE)
-    blocks = list(fence.finditer(text))
-    for block in blocks:
-        # As many empty lines as stand before it, so that a traceback gives the line of the page.
-        source = "\n" * text[: block.start(2)].count("\n") + dedent(block[2])
-        exec(compile(source, str(page), "exec"), namespace)
-    return len(blocks)
-
-
-def pages() -> list[Path]:
-    """Returns the pages whose Python blocks are run."""
-    return [REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").glob("*.md"))]
-
-
 def test_imports_follow_the_rings() -> None:
     assert_imports_follow_the_rings(ROOT)
 
@@ -203,9 +184,3 @@ def test_every_field_is_explained_where_help_shows_it(value: type) -> None:
     _, _, attributes = (value.__doc__ or "").partition("Attributes:\n")
     explained = re.findall(r"^ {8}(\w+): \S", attributes, re.MULTILINE)
     assert explained == [field.name for field in fields(value)]
-
-
-@mark.parametrize("page", pages(), ids=lambda page: page.name)
-def test_examples_of_the_page_run(page: Path, monkeypatch: MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    run_python_blocks(page)

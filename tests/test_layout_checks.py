@@ -10,7 +10,6 @@ from tests.test_layout import (
     assert_folders_say_what_they_are_for,
     assert_imports_follow_the_rings,
     assert_private_folders_stay_private,
-    run_python_blocks,
 )
 
 
@@ -112,15 +111,3 @@ def test_a_folder_that_says_nothing_is_seen(
     page.write_text(change) if change else page.unlink()
     with raises(AssertionError, match=message):
         assert_folders_say_what_they_are_for(root)
-
-
-def test_blocks_of_a_page_share_a_namespace_and_keep_their_line(tmp_path: Path) -> None:
-    page = tmp_path / "page.md"
-    page.write_text(
-        "```python\nx = 1\n```\n```bash\nfalse\n```\n- item\n  ```python\n  assert x == 1\n  ```\n"
-    )
-    assert run_python_blocks(page) == 2
-    page.write_text(page.read_text().replace("x == 1", "x == 2"))
-    with raises(AssertionError) as failure:
-        run_python_blocks(page)
-    assert failure.traceback[-1].lineno + 1 == 9

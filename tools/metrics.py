@@ -116,7 +116,7 @@ def static_measures(package: Package) -> list[Measure]:
         Measure("median file length, lines", median(lengths.values()), 150, 60),
         Measure("longest file, lines", lengths[longest], 300, places=(longest,)),
         Measure("lines of the package", sum(lengths.values()), 15_736),
-        Measure("names at the top", len(top.exports), 51),
+        Measure("names at the top", len(top.exports), 52),
         Measure(
             "names exported in the folders",
             sum(len(m.exports) for m in folders),

@@ -7,7 +7,7 @@ import torch
 from pytest import approx, mark, raises
 from torch.testing import assert_close
 
-from allotment.allocation import GumbelMatrix, SettlingMatrix
+from allotment.allocation import GumbelMatrix, SettlingMatrix, recommended
 from allotment.modules import MultiTaskNetwork
 from tests.allocation.ways import assert_runs_together_end_as_one_alone, both_schedules
 from tests.training.toy import SETTINGS, a_network, a_run, assert_resumed_to_the_bit, outcomes_of
@@ -145,3 +145,22 @@ def test_runs_that_settle_depend_on_their_number_of_rounds() -> None:
 def test_bad_arguments(options: dict[str, Any], message: str) -> None:
     with raises(ValueError, match=message):
         SettlingMatrix(2, 3, **options)
+
+
+def test_settled_gates_gain_and_lose_tasks_and_components() -> None:
+    settled = after(20)
+    settled.add_task(like=1)
+    settled.add_task()
+    assert_close(settled.matrix()[2:], torch.tensor([[0.0, 1.0, 0.0], [1.0, 1.0, 1.0]]))
+    settled.keep_tasks([2, 0])
+    settled.keep_components([1, 2])
+    assert_close(settled.matrix(), torch.tensor([[1.0, 0.0], [0.0, 1.0]]))
+    for mode in (True, False):
+        assert_close(settled.train(mode).weights(0), torch.tensor([1.0, 0.0]))
+
+
+def test_the_recommended_allocation_is_this_one_with_its_defaults() -> None:
+    found, own = recommended(2, 3), SettlingMatrix(2, 3)
+    assert type(found) is SettlingMatrix
+    assert (found.settle, found.pull) == (own.settle, own.pull)
+    assert_close(found.probabilities(), own.probabilities())

@@ -12,7 +12,7 @@ RUN = ("run", "two_pairs", "--runs", "1", "--out", "out")
 
 BAD = [
     (("run", "nope"), ("`experiment` should be one of", "'transfer', 'two_pairs'", "'nope'")),
-    (("run", "two_pair"), ("Found `experiment = 'two_pair'`. Did you mean 'two_pairs'?",)),
+    (("run", "two_pair"), ("Found `experiment = 'two_pair'`. Did you mean 'two_pairs'",)),
     ((*RUN, "--method", "gumble"), ("one of 'no_sharing'", "'gumble'`. Did you mean 'gumbel'?")),
     ((*RUN, "--runs", "0"), ("`runs` should be at least 1", "`runs = 0`")),
     ((*RUN, "--runs", "99999999999"), ("`runs` should be at most 100000", "`runs = 99999999999`")),

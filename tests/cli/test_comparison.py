@@ -53,7 +53,7 @@ def test_the_time_may_be_up_in_the_search(searching: Command) -> None:
     [
         (["comparison"], "`suite` should be one of 'two_pairs', 'digits'"),
         (["comparison", "--suite", "census_"], "Did you mean 'census'?"),
-        (["digits", "--suite", "digits"], "`suite` should come with the experiment `comparison`."),
+        (["digits", "--suite", "digits"], "`suite` should come with `comparison`"),
     ],
 )
 def test_which_suite_has_to_be_said(arguments: list[str], message: str, allotment: Command) -> None:

@@ -38,7 +38,7 @@ def export_all(
     for layer in network.modular_layers:
         for parameter in layer.allocation.parameters():
             # Untrained scores are equal, and which of equal ones is the largest is anybody's guess.
-            torch.nn.init.normal_(parameter)
+            torch.nn.init.normal_(parameter, std=0.3)  # with more, rounding grows
     x, scale = examples_of(tasks)
     made = export(network, list(outputs)[:n_tasks], folder / file, x, scale=scale)
     assert made.tasks == tuple(outputs)[:n_tasks]

@@ -1,13 +1,14 @@
 """The stacked form: the same outputs, and a way back to the user's own state."""
 
 from collections.abc import Callable
+from copy import deepcopy
 
 import torch
 from pytest import mark, param
 from torch import nn
 from torch.testing import assert_close
 
-from allotment._engine._stacked_network import locations, stack
+from allotment._engine._stacked_network import StackedForm, locations, stack
 from allotment.allocation import Allocation, GumbelMatrix, SharedBottom
 from allotment.modules import ModularLayer, MultiTaskModel, MultiTaskNetwork, Noise, TaskNetwork
 from tests.allocation.made_up import ByExample
@@ -165,3 +166,30 @@ def test_modular_layers_inside_components(allocate: Callable[[], Allocation]) ->
     for task in (0, 1):
         found, expected = stack(network)(x, task, noise=noise), network(x, task, noise=noise)
         assert_close(found[:, : expected.shape[1]], expected, rtol=1e-4, atol=1e-5)
+
+
+@mark.parametrize("heads", HEADS)
+def test_a_network_that_was_stacked_gets_its_own_form_back(heads: Heads) -> None:
+    network = a_network(heads())
+    modules, before = list(network.modules()), deepcopy(network.state_dict())
+    form = StackedForm(network)
+    assert list(network.modules()) != modules
+    with torch.no_grad():
+        for parameter in network.parameters():
+            parameter.mul_(2.0)
+    doubled = form.own(network.state_dict())
+    assert_close(form.stacked(doubled), network.state_dict())
+    form.undo()
+    assert list(network.modules()) == modules
+    assert_close(network.state_dict(), doubled)
+    learnt = dict(network.named_parameters())
+    assert all(torch.equal(learnt[name], 2.0 * before[name]) for name in learnt)
+
+
+def test_what_is_stacked_already_stays_so() -> None:
+    network = a_network(linear_heads(3, 3))
+    for layer in network.modular_layers:
+        layer.stack_()
+    expected = {name: value.clone() for name, value in network.state_dict().items()}
+    StackedForm(network).undo()
+    assert_close(network.state_dict(), expected)

@@ -26,7 +26,11 @@ LARGE = {
     "omniglot_tuned": OMNIGLOT,
     "clusters": {"batch_size": 2, "trace": False},
 }
-LARGE |= {f"comparison_{name}": LARGE[name] for name in ("omniglot", "clusters")}
+LARGE |= {
+    f"{kind}_{name}": LARGE[name]
+    for kind in ("comparison", "remedy")
+    for name in ("omniglot", "clusters")
+}
 # Of maps, which have many: arrays, generated examples, and another network.
 CONDITIONS = {
     "map": ("rho=0 n=50", "rho=1 n=200", "rho=0.5 n=unlimited", "rho=1 n=1000 width=4"),

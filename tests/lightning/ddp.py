@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 from lightning.pytorch.strategies import ModelParallelStrategy
-from torch import Tensor, nn
+from torch import Tensor
 from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 
@@ -24,12 +24,11 @@ N_PROCESSES = 2
 
 
 class InParts(MultiTaskModule):
-    """Divides its heads by themselves, each a unit that is whole in its own pass alone."""
+    """Divides its heads by themselves, a unit that is whole in its own pass alone."""
 
     def configure_model(self) -> None:
-        assert self.device_mesh is not None and isinstance(self.network.heads, nn.ModuleList)
-        for head in self.network.heads:
-            fully_shard(head, mesh=self.device_mesh["data_parallel"])
+        assert self.device_mesh is not None and self.network.heads is not None
+        fully_shard(self.network.heads, mesh=self.device_mesh["data_parallel"])
         super().configure_model()
 
 

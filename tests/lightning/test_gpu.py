@@ -1,12 +1,11 @@
 """One process on a GPU under each strategy takes the steps of one on the CPU, also in bfloat16."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import torch
 from lightning.pytorch.strategies import FSDPStrategy, ModelParallelStrategy
-from pytest import fixture, mark
+from pytest import mark
 
 from allotment.lightning import AllocationLogger, MultiTaskData, MultiTaskModule, RunFolder
 from allotment.lightning._strategies import whole_weights
@@ -25,13 +24,6 @@ STRATEGIES: dict[str, Any] = {
     "fsdp": FSDPStrategy,
     "fully_shard": lambda: ModelParallelStrategy(data_parallel_size=1, tensor_parallel_size=1),
 }
-
-
-@fixture(autouse=True)
-def no_group_is_left() -> Iterator[None]:
-    yield
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
 
 
 def trained(case: str, folder: Path, **options: Any) -> dict[str, torch.Tensor]:

@@ -111,7 +111,8 @@ def test_a_benchmark_leaves_a_record_that_becomes_a_table(
 
 @mark.slow
 def test_the_cost_of_a_step_is_measured_for_each_size(capsys: CaptureFixture[str]) -> None:
-    assert scaling.main(["--tasks", "2", "4", "--components", "2", "--runs", "1", "2"]) == 0
+    sizes = ["--tasks", "2", "4", "--components", "2", "--runs", "1", "2"]
+    assert scaling.main([*sizes, "--small"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[:2] for line in lines if line[:1].isalpha()][1:] == [
         ["tasks", "2"],

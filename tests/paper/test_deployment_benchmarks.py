@@ -4,7 +4,7 @@ from copy import deepcopy
 from pathlib import Path
 
 import torch
-from pytest import MonkeyPatch, approx, fixture, raises
+from pytest import MonkeyPatch, approx, fixture, importorskip, raises
 from torch import Tensor
 from torch.testing import assert_close
 
@@ -65,6 +65,16 @@ def test_flops_of_a_tasks_network_fall_with_its_gates(suite: Suite) -> None:
     assert found["flops"] - head == approx((found["full_flops"] - head) / 2)
     # All tasks use the same: the layers are computed once, and the heads each.
     assert found["trunk_flops"] == found["sum_flops"] - (found["flops"] - head)
+
+
+def test_what_onnx_runtime_computes_is_the_network(suite: Suite) -> None:
+    importorskip("onnxruntime")
+    importorskip("onnxscript")
+    network = suite.network(dict.fromkeys("ab", 10), seed=0).eval()
+    x = torch.randn(5, 1, 8, 8)
+    own = budgets.forms(network)["task 1"]
+    (found,) = budgets.as_onnx(own, x[:2])(x)
+    assert_close(torch.from_numpy(found), own(x))
 
 
 @fixture

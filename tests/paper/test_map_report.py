@@ -117,8 +117,8 @@ def test_a_table_for_each_panel_with_all_ways_and_their_gain() -> None:
     row = dict(zip(tables[0].head, tables[0].rows[0], strict=True))
     assert (row["Examples per task"], row["Relatedness"]) == ("50", "0")
     assert row["No sharing"] == "2.010 ± 0.010 sd"
-    assert row["Gain over the better"] == "+49.8 (+49.8 to +49.8)"
-    assert row["Missing to the oracle"] == "+0.0 (+0.0 to +0.0)"
+    assert row["Gain over the better"] == "+49.75 (+49.75 to +49.75)"
+    assert row["Missing to the oracle"] == "+0.00 (+0.00 to +0.00)"
     assert row["Seeds"] == "3"
 
 
@@ -176,7 +176,7 @@ def test_real_data_are_told_by_the_number_of_examples() -> None:
     found = own(records)
     assert found.sentences[0] == (
         "With 100 examples per task learnt gates do better than the better of the two, Single "
-        "task: +5.0 (+5.0 to +5.0) percentage points."
+        "task: +5.00 (+5.00 to +5.00) percentage points."
     )
     assert found.sentences[1].startswith("With all examples per task")
     (table,) = found.tables

@@ -7,16 +7,25 @@ from pytest import MonkeyPatch, mark, param
 
 from allotment.analysis import measure
 from allotment.experiments import Sweep, run_sweep
-from allotment.paper import EXPERIMENTS
+from allotment.paper import CAUSES, EXPERIMENTS, MAPS, REMEDIES
 from allotment.records import read_run
 from tests.experiments.toy import make_small_data, toy
 
 # Of these one method is enough every day: the others are seen on `comparison_two_pairs` and
 # `comparison_digits`, and gates on the network of Omniglot in `omniglot_tuned`.
-COMPARISONS = [f"comparison_{name}" for name in ("mnist", "census", "omniglot", "clusters")]
-SLOW = ["omniglot", "omniglot_tuned", *COMPARISONS, "map", "map_census", "map_mnist"]
+COMPARISONS = [f"comparison_{name}" for name in ("mnist", "census", "clusters")]
+WHEN = [each.name for each in (*MAPS, *CAUSES, *REMEDIES)]
+SLOW = ["omniglot", "omniglot_tuned", *COMPARISONS, *WHEN]
+# Their networks and tasks are those of comparisons, their gates those of `tests/paper/test_staged`.
+SLOWEST = [
+    "causes_two_pairs",
+    "causes_census",
+    "remedy_mnist",
+    "remedy_clusters",
+    "remedy_omniglot",
+]
 EVERY = [
-    param(name, method.name, marks=[mark.slow] * (name in SLOW and place > 0))
+    param(name, method.name, marks=[mark.slow] * ((name in SLOW and place > 0) or name in SLOWEST))
     for name, experiment in EXPERIMENTS.items()
     for place, method in enumerate(experiment.methods)
 ]

@@ -1,3 +1,5 @@
+import base64
+import hashlib
 import re
 from dataclasses import replace
 from html.parser import HTMLParser
@@ -32,8 +34,19 @@ def test_the_page_needs_nothing_beside_itself() -> None:
     outside = [link for link in Links(page).found if not link.startswith(("#", "data:"))]
     assert outside == []
     assert "url(http" not in page
-    assert "<script" not in page
     assert "@import" not in page
+    assert not re.search(r"\b(fetch|XMLHttpRequest|WebSocket|import)\s*\(", page)
+
+
+def test_the_only_script_is_the_page_s_own_and_the_policy_names_it() -> None:
+    page = html_page(RUNS, [TWO_PAIRS])
+    assert re.findall(r"<script[^>]*>", page) == [
+        '<script type="application/json" id="data">',
+        "<script data-page>",
+    ]
+    script = page.partition("<script data-page>")[2].partition("</script>")[0]
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    assert f"default-src 'none'; script-src 'sha256-{digest}';" in page
 
 
 def test_every_row_and_every_word_is_on_the_page() -> None:

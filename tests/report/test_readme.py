@@ -1,26 +1,16 @@
-from dataclasses import replace
-
 from pytest import mark, raises
 
-from allotment.report import readme_results, with_block
+from allotment.report import Headline, readme_results, with_block
 from tests.report.expected import MNIST, TWO_PAIRS, runs
 
 
-def test_each_experiment_has_a_short_table_with_its_empty_rows() -> None:
-    text = readme_results(runs("gumbel", [0.2, 0.3, 0.4], recovered=2), [TWO_PAIRS, MNIST])
-    assert "**Two pairs of tasks** (Appendix)" in text
-    assert "| Method | Paper | Ours: loss over the last 300 rounds | Found the two pairs |" in text
-    assert "| Gumbel-Matrix | – | 0.30 ± 0.10 sd (n=3) | 2 of 3 |" in text
-    assert "| Shared bottom | 95.7 ± 0.5 | not run |" in text
-
-
-def test_runs_that_are_too_short_are_said_to_be() -> None:
-    found = runs("gumbel", [0.2, 0.3])
-    n_rounds = found[0].outcome.rounds
-    as_declared = readme_results(found, [replace(TWO_PAIRS, rounds=n_rounds)])
-    assert "**Two pairs of tasks** (Appendix)\n" in as_declared
-    longer = readme_results(found, [replace(TWO_PAIRS, rounds=5_000)])
-    assert f"so far with runs each of {n_rounds:,} rounds, where the experiment has 5,000" in longer
+def test_a_headline_is_a_row_with_what_each_way_of_sharing_reached() -> None:
+    found = runs("gumbel", [0.2, 0.3, 0.4])
+    headline = Headline("two_pairs", "Two pairs", "", "shared_bottom", "gumbel")
+    head, _, row = readme_results(found, [TWO_PAIRS, MNIST], [headline]).splitlines()
+    assert head == "| Tasks | Measure | Nothing shared | All shared | Learnt gates |"
+    measure = "Loss over the last 300 rounds"
+    assert row == f"| Two pairs | {measure} | – | not run | 0.30 ± 0.10 sd (n=3) |"
 
 
 def test_a_block_is_replaced_and_the_rest_stays() -> None:
