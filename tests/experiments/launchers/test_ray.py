@@ -22,7 +22,10 @@ from tests.cli.test_workers import wait_for_checkpoint
 from tests.experiments.test_running import a_sweep, records_in, stop_after
 from tests.experiments.toy import toy
 
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"  # before the cluster starts, and for its processes
+# Before the cluster starts, and for its processes.
+os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+# Ray's workers would starve beside other tests; the name is spelt as Ray reads it.
+os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112
 ray = importorskip("ray")
 cluster_utils = importorskip("ray.cluster_utils")
 
@@ -91,8 +94,9 @@ def test_a_node_killed_in_the_middle_changes_nothing(
     out = tmp_path / "out"
     run_sweep(twelve(out), kill, say=said.append, launcher=RayCluster(cluster.address))
     assert not nodes
-    assert len([text for text in said if "its worker was lost" in text]) == 1
-    assert len([text for text in said if "Resuming after round 20." in text]) == 1
+    # Ray may give the dead node another run group before it notices, which is lost as well.
+    assert any("its worker was lost" in text for text in said)
+    assert any("Resuming after round 20." in text for text in said)
     assert records_in(out) == whole
     assert not (out / "checkpoints").exists()
     assert read_environment(out / "gumbel" / "seed-003").n_threads == 1
