@@ -82,3 +82,33 @@ def test_points_train_as_one_program_and_are_loaded_and_reported(tmp_path: Path)
     table = tradeoff_table(section(records, experiment.report_spec(records)))
     assert table is not None and len(table.rows) == 4
     assert "yes" in {row[-1] for row in table.rows}
+
+
+def test_what_to_choose_is_decided_on_validation(tmp_path: Path) -> None:
+    experiment = varied(toy("digits", rounds=10), "budget=0.5,1")
+    folders = run_sweep(Sweep(experiment=experiment, out=tmp_path, n_runs=1))
+    records = [read_run(folder) for folder in folders]
+
+    def choices(validated: list[float | None], tested: list[float]) -> list[str]:
+        """What a table says of two runs of one cost with these accuracies."""
+        changed = []
+        for record, valid, test in zip(records, validated, tested, strict=True):
+            seen = record.outcome.test
+            assert seen is not None
+            n_tasks = len(seen.losses)
+            outcome = replace(
+                record.outcome,
+                n_used=np.ones(n_tasks),
+                validation=None
+                if valid is None
+                else replace(seen, accuracies=np.full(n_tasks, valid)),
+                test=replace(seen, accuracies=np.full(n_tasks, test)),
+            )
+            changed.append(replace(record, outcome=outcome))
+        table = tradeoff_table(section(changed, experiment.report_spec(changed)))
+        assert table is not None
+        return [str(row[-1]) for row in table.rows]
+
+    assert choices([0.9, 0.8], [0.6, 0.7]) == ["yes", "no"]
+    assert choices([0.8, 0.9], [0.7, 0.6]) == ["no", "yes"]
+    assert choices([None, None], [0.7, 0.6]) == ["yes", "yes"]

@@ -6,7 +6,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from ..analysis import Estimate, estimate, pareto, used_parameters
+from ..analysis import Estimate, estimate, pareto, used_parameters, validation_measure
 from ._drawing import COLOURS, drawing, new_figure, plain_axes
 from ._section import ResultRow, Section
 from ._table import Column, Table, make_table
@@ -14,7 +14,8 @@ from ._table import Column, Table, make_table
 _GREY = COLOURS[-1]
 CAPTION = (
     "What each value reaches for what it costs, the mean over runs with its 90 % interval. Grey: "
-    "another point costs no more and reaches no less, so nobody should choose this one."
+    "on validation another point costs no more and reaches no less, so nobody should choose this "
+    "one."
 )
 
 
@@ -25,22 +26,29 @@ class Point:
     row: ResultRow
     cost: Estimate  # share of the network's parameters that a task's network has, in percent
     value: Estimate  # as the report shows it
-    is_chosen: bool  # no other point costs no more and is no worse
+    validated: Estimate  # the same on validation; of the training loss where that is reported
+    is_chosen: bool  # no other point costs no more and is no worse on validation
 
 
 def points_of(part: Section) -> list[Point]:
-    """Returns the methods that have runs which reached their end."""
+    """Returns the methods that have runs which reached their end.
+
+    Which of them to choose is decided on validation, never on the test results that are shown;
+    where nothing was validated, none is ruled out.
+    """
     rows = [row for row in part.rows if row.finished]
     costs = [estimate(100 * used_parameters(run).mean() for run in row.finished) for row in rows]
     values = [part.spec.shown(row.summary.measure) for row in rows]
-    are_chosen = pareto(
-        [cost.mean for cost in costs],
-        [value.mean for value in values],
-        higher_is_better=part.higher_is_better,
+    found = [part.spec.shown(estimate(map(validation_measure, row.finished))) for row in rows]
+    known = np.array([validated.mean for validated in found])
+    are_chosen = np.isnan(known) | pareto(
+        [cost.mean for cost in costs], known, higher_is_better=part.higher_is_better
     )
     return [
-        Point(row=row, cost=cost, value=value, is_chosen=bool(is_chosen))
-        for row, cost, value, is_chosen in zip(rows, costs, values, are_chosen, strict=True)
+        Point(row=row, cost=cost, value=value, validated=validated, is_chosen=bool(is_chosen))
+        for row, cost, value, validated, is_chosen in zip(
+            rows, costs, values, found, are_chosen, strict=True
+        )
     ]
 
 
@@ -54,6 +62,7 @@ def tradeoff_table(part: Section) -> Table | None:
         Column("Method", lambda point: point.row.name, kind="name"),
         Column("Parameters of a task's network", lambda point: f"{point.cost.mean:.0f} %"),
         Column(label, lambda point: str(point.value)),
+        Column("On validation", lambda point: str(point.validated) if point.validated.n else "–"),
         Column("To be chosen", lambda point: "yes" if point.is_chosen else "no", kind="text"),
     ]
     return make_table(columns, points, "What is reached for what it costs, cheapest first")

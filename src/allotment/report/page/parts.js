@@ -95,7 +95,7 @@ function curveText(model, spot) {
 const interval = ([mean, low, high]) => `${mean}${low === null ? "" : ` (90 % interval ${low} to ${high})`}`;
 const costText = ({ name, cost, value, chosen: best }) => [
   name, `${experiment().measure}: ${interval(value)}`, `${costLabel()}: ${interval(cost)}`,
-  best ? "no other costs no more and does no worse" : "another costs no more and does no worse",
+  best ? "on validation, none is ahead at no more cost" : "on validation, another costs no more and does no worse",
 ];
 const costLabel = () => (
   experiment().counted ? "parameters in a task's network, % of all" : "components that a task uses, %"
