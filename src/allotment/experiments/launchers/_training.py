@@ -68,9 +68,7 @@ def training(
     n_last = sweep.experiment.report.n_last_rounds
     for progress in train(runs, device=sweep.device, n_last_rounds=n_last, resume_from=state):
         if progress.outcomes is not None:
-            pairs = zip(runs, progress.outcomes, strict=True)
-            ended = [replace(outcome, n_used=_n_used(run, outcome)) for run, outcome in pairs]
-            progress = replace(progress, outcomes=ended)
+            progress = replace(progress, outcomes=_counted(runs, progress.outcomes))
         yield progress
         stops = is_asked()  # after the message, whose hearer may have asked
         if progress.state and (stops or _is_due(progress.round, saved, sweep.checkpoint_every)):
@@ -78,6 +76,19 @@ def training(
             saved = time.monotonic()
             if stops:
                 return
+
+
+def _counted(runs: Sequence[Run], outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Returns outcomes that say how many parameters each task uses.
+
+    Runs of a group have one architecture, so that runs with equal matrices use equally many.
+    """
+    known: dict[bytes, Floats | None] = {}
+    for run, outcome in zip(runs, outcomes, strict=True):
+        key = outcome.matrix.tobytes()
+        if key not in known:
+            known[key] = _n_used(run, outcome)
+    return [replace(outcome, n_used=known[outcome.matrix.tobytes()]) for outcome in outcomes]
 
 
 def _n_used(run: Run, outcome: Outcome) -> Floats | None:
