@@ -186,7 +186,9 @@ def _column(
         return Column(nothing, nothing, {})
     total = torch.zeros(2, n_runs or 1, device=parameters.device)
     n_total, seen = torch.zeros((), device=parameters.device), []
-    for x, y in _said_of(f"Task {task.name!r}, {split}: ", _batches(examples, parameters)):
+    size = max(64, EXAMPLES_AT_ONCE[parameters.device.type] // (n_runs or 1))
+    batches = _batches(examples, parameters, size)
+    for x, y in _said_of(f"Task {task.name!r}, {split}: ", batches):
         n, n_examples = n_known(y), len(_first_tensor(y))
 
         def one(
@@ -250,9 +252,10 @@ def n_known(y: Any) -> Tensor:
     return torch.tensor(len(first), device=first.device)
 
 
-def _batches(source: HeldOut, parameters: FlatParameters) -> Iterator[tuple[Any, Tensor]]:
+def _batches(
+    source: HeldOut, parameters: FlatParameters, size: int
+) -> Iterator[tuple[Any, Tensor]]:
     """Yields inputs and targets; behind the last inputs there may be some without a target."""
-    size = max(64, EXAMPLES_AT_ONCE[parameters.device.type] // parameters.n_runs)
     if isinstance(source, Split):
         yield from _batches_of_arrays(source, parameters, size)
         return
