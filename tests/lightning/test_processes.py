@@ -70,3 +70,25 @@ def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
             assert torch.equal(second[label]["weights"][name], value), (label, name)
         assert_as_one(case, first[label], tmp_path)
     assert all(first[label]["steps"] >= N_STEPS for label in labels if ", " in label)
+
+
+ENDING = """
+import atexit, sys, torch
+# The first to be registered is the last to be called.
+atexit.register(lambda: print("in a group:", torch.distributed.is_initialized()))
+from pathlib import Path
+from allotment.lightning import MultiTaskData, MultiTaskModule
+from tests.lightning.toy import SETTINGS, network, tasks, trainer
+run = trainer(Path(sys.argv[1]), strategy="ddp", max_steps=2)
+run.fit(MultiTaskModule(network(), tasks(), SETTINGS), MultiTaskData(tasks(), SETTINGS))
+print("in a group:", torch.distributed.is_initialized())
+"""
+
+
+def test_a_process_leaves_its_group_before_it_ends(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", ENDING, str(tmp_path)]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True
+    )
+    said = [line for line in done.stdout.splitlines() if line.startswith("in a group")]
+    assert said == ["in a group: True", "in a group: False"], done.stderr[-4_000:]

@@ -1,5 +1,6 @@
 """What strategies need: a loss that reaches all parameters (DDP), and these divided (FSDP)."""
 
+import atexit
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -44,6 +45,22 @@ class _Reaching(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         return gradients[0], *[None] * ctx.n
+
+
+def leave_at_exit() -> None:
+    """Has this process leave its group before it ends, where gloo is what connects the group.
+
+    Lightning sees to that with NCCL alone. A group of gloo that is still there when the interpreter
+    has ended may abort the process: torchrun then calls a finished training a failed one.
+    """
+    if torch.distributed.is_initialized() and torch.distributed.get_backend() == "gloo":
+        atexit.unregister(_leave)  # one is enough, however many trainings there are
+        atexit.register(_leave)
+
+
+def _leave() -> None:
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def shard(module: LightningModule) -> None:
