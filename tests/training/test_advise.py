@@ -137,7 +137,7 @@ def baselines_of(costs: Mapping[str, Sequence[Evaluation]], **changes: Any) -> B
     outcomes = {
         way: [an_outcome(validation=validation) for validation in own] for way, own in costs.items()
     }
-    values: dict[str, Any] = {"by": "", "has_own_splits": True, "shares_rest": False}
+    values: dict[str, Any] = {"models": {}, "by": "", "has_own_splits": True, "shares_rest": False}
     return Baselines(outcomes=outcomes, **values | changes)
 
 

@@ -13,10 +13,10 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from allotment.allocation import Allocation, CrossStitch, GumbelMatrix, NoSharing, SharedBottom
-from allotment.modules import ColumnLayer, ModularLayer, MultiTaskNetwork
+from allotment.modules import ColumnLayer, ModularLayer, MultiTaskNetwork, extract
 from allotment.settings import TrainingSettings
 from allotment.tasks import Task
-from allotment.training import FitResult, Progress, Run, _baselines, fit, train
+from allotment.training import FitResult, Progress, Run, _baselines, evaluate, fit, train
 from allotment.training._baselines import runs_beside
 from tests.training.toy import N_INPUTS, SETTINGS, Line, classes, lines, n_different
 
@@ -223,3 +223,38 @@ def test_tasks_may_lack_what_others_have() -> None:
     )
     result = fit(network, mixed, SETTINGS, baselines=2)
     assert np.isfinite(losses_of(result, "shared bottom")).all()
+
+
+def test_the_network_of_a_way_is_that_of_its_best_run() -> None:
+    result = fitted(baselines=3)
+    assert result.baselines is not None
+    for way, outcomes in result.baselines.outcomes.items():
+        best = int(np.argmin(_costs(losses_of(result, way), result)))
+        found = result.baselines.network(way).state_dict()
+        assert n_different(found, dict(outcomes[best].weights)) == 0
+
+
+def _costs(losses: np.ndarray, result: FitResult) -> np.ndarray:
+    """Each run's mean over tasks, a task's losses being relative to their mean over all runs."""
+    assert result.baselines is not None
+    every = np.concatenate([losses_of(result, way) for way in result.baselines.outcomes])
+    costs: np.ndarray = (losses / every.mean(axis=0)).mean(axis=1)
+    return costs
+
+
+def test_the_best_network_of_all_does_on_validation_what_was_recorded() -> None:
+    tasks = regressions()
+    result = fitted(tasks)
+    assert result.baselines is not None
+    best = min(_costs(losses_of(result, w), result).min() for w in result.baselines.outcomes)
+    network = result.baselines.network()
+    found = evaluate(network, tasks, "validation").losses
+    assert_allclose(_costs(found[None], result)[0], best, rtol=1e-5)
+    extract(network, 0)  # an ordinary network
+
+
+def test_a_way_that_is_not_there_is_refused() -> None:
+    result = fitted()
+    assert result.baselines is not None
+    with raises(ValueError, match=r"`way` should be one of 'learnt gates'.*Found `way = 'shared'`"):
+        result.baselines.network("shared")

@@ -33,9 +33,10 @@ _COMPARE = (
 )
 _TAKE = {
     LEARNT: "Keep this network; `extract` gives what one task uses of it.",
-    SHARED: '`SharedBottom(n_tasks, n_components, reduce="mean")` in place of the gates.',
-    SEPARATE: "`NoSharing(n_tasks, n_components)`, with as many components as tasks or a multiple, "
-    "in place of the gates.",
+    SHARED: "`result.baselines.network('shared bottom')` is trained so; in a network of your own "
+    'it is `SharedBottom(n_tasks, n_components, reduce="mean")` in place of the gates.',
+    SEPARATE: "`result.baselines.network('separate networks')` is trained so; in a network of your "
+    "own it is `NoSharing(n_tasks, n_components)`, with as many components as tasks or a multiple.",
 }
 
 
@@ -84,6 +85,23 @@ compares them over seeds.
         reasons=(verdict.reason, *_exceptions(result, verdict), *_limits(result), *own),
         next_steps=(first, *_next_steps(result)),
     )
+
+
+def best_run(outcomes: Mapping[str, Sequence[Outcome]], by: str) -> tuple[str, int]:
+    """Returns which run does best on validation: its way, and its place among the way's runs.
+
+    Tasks count alike, relative to their mean over all runs; a run that failed is never the best.
+    """
+    what, costs = _costs(outcomes, by)
+    ends = np.concatenate(list(costs.values()))  # [W * S, T]
+    is_whole = ~np.isinf(ends).any(axis=1)
+    if not is_whole.any():
+        raise ValueError(f"One run should have a finite validation {what}. Found none.")
+    scale = np.abs(ends[is_whole]).mean(axis=0)
+    scale[scale == 0] = 1.0
+    places = [(way, place) for way, own in costs.items() for place in range(len(own))]
+    means = [np.nanmean(costs[way][place] / scale) for way, place in places]
+    return places[int(np.argmin(means))]
 
 
 def _costs(outcomes: Mapping[str, Sequence[Outcome]], by: str) -> tuple[str, dict[str, Floats]]:

@@ -87,6 +87,7 @@ def train_beside(
     keep_best = first.settings.keep_best
     return Baselines(
         outcomes=outcomes,
+        models={way: own[0].model for way, own in runs.items()},
         by=keep_best if isinstance(keep_best, str) else "",
         has_own_splits=has_own_splits,
         shares_rest=_shares_rest(first.network),

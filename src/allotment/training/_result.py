@@ -1,13 +1,17 @@
 """What training or evaluating a network gave, and how it reads."""
 
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
+from torch import nn
 
+from .._checks import check_choice
 from .._schema import Evaluation, Floats, LogEntry, Outcome
-from ._advise import advise
+from ..modules import as_network
+from ._advise import advise, best_run
 from ._dead import dead_layers, dead_sentence
 
 
@@ -20,6 +24,7 @@ class Baselines:
 
     Attributes:
         outcomes: How the runs ended, by way: "learnt gates", "shared bottom", "separate networks".
+        models: The network of each way, as it was before its runs.
         by: What they are compared by, as `keep_best` says it; empty: the error where all tasks
             classify, and else the loss.
         has_own_splits: Whether all tasks had validation splits; else training examples of those
@@ -29,9 +34,26 @@ class Baselines:
     """
 
     outcomes: Mapping[str, Sequence[Outcome]]
+    models: Mapping[str, nn.Module]
     by: str
     has_own_splits: bool
     shares_rest: bool
+
+    def network(self, way: str | None = None) -> nn.Module:
+        """Returns the trained network that does best on validation, of one way or of all.
+
+        Its numbers on validation, by which it was chosen, flatter it; those on tests do not.
+
+        Args:
+            way: "learnt gates", "shared bottom" or "separate networks"; None: the best of all.
+        """
+        if way is not None:
+            check_choice("way", way, list(self.outcomes))
+        chosen = self.outcomes if way is None else {way: self.outcomes[way]}
+        best, place = best_run(chosen, self.by)
+        model, outcome = deepcopy(self.models[best]), chosen[best][place]
+        as_network(model).load_state_dict(outcome.weights)
+        return model.eval()
 
 
 @dataclass(frozen=True)
