@@ -65,26 +65,26 @@ def pays_from(least: int, rho: float) -> Callable[[Point], float]:
     ("learnt", "advice"),
     [
         (
-            pays_from(1_000, 0.4),
-            "Learn the sharing with 1,000, 5,000 and unlimited examples per task where relatedness "
-            "is 0.4 or more. With 50 and 200 examples decide by hand: no sharing is as good or "
-            "better.",
+            pays_from(1_000, 0.4),  # at two of three points
+            "Learn the sharing with 1,000, 5,000 and unlimited examples per task: -25 to +50 % of "
+            "the loss are gained over the better way by hand. Do not learn it with 50 and 200 "
+            "examples: no sharing is better there (-25 to -25 % of the loss).",
         ),
         (
             pays_from(0, 0.0),
-            "Learn the sharing with 50, 200, 1,000, 5,000 and unlimited examples per task whatever "
-            "the relatedness.",
+            "Learn the sharing with 50, 200, 1,000, 5,000 and unlimited examples per task: +50 to "
+            "+50 % of the loss are gained over the better way by hand.",
         ),
-        (pays_from(0, 2.0), "Nowhere on this map do learnt gates pay."),
         (
             lambda point: 1.0 if point.rho == 0.4 and point.n_examples == 50 else 2.0,
-            "Learn the sharing with 50 examples per task where relatedness is 0.4. With 200, "
-            "1,000, 5,000 and unlimited examples decide by hand: no sharing is as good or better.",
+            "With 50, 200, 1,000, 5,000 and unlimited examples it makes little difference (+0 to "
+            "+50 % of the loss).",
         ),
         (
-            lambda point: 1.0 if point.rho < 1 else 3.0,
-            "Learn the sharing with 50, 200, 1,000, 5,000 and unlimited examples per task where "
-            "relatedness is 0.4 or less.",
+            lambda point: 3.0 if point.n_examples is None else 2.0,
+            "Do not learn it with unlimited examples: no sharing is better there (-50 to -50 % of "
+            "the loss). With 50, 200, 1,000 and 5,000 examples it makes little difference (+0 to "
+            "+0 % of the loss).",
         ),
     ],
 )

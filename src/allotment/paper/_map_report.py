@@ -100,23 +100,35 @@ def _verdict(cell: Gain) -> str:
 def _advice(usual: Mapping[Point, Gain], ways: Ways) -> list[str]:
     """Returns where to learn the sharing, by the number of examples, and how sure that is."""
     labels = {way.name: way.label.lower() for way in ways.every}
-    where = {n: _where(usual, n) for n in EXAMPLES if any(p.n_examples == n for p in usual)}
-    paying = {n: text for n, text in where.items() if text}
-    others = [n for n in where if n not in paying]
-    said = "; ".join(
-        f"with {_counts([n for n in paying if paying[n] == text])} examples per task {text}"
-        for text in dict.fromkeys(paying.values())
-    )
-    first = f"Learn the sharing {said}." if paying else "Nowhere on this map do learnt gates pay."
-    if paying and others:
-        by_hand = Counter(c.baseline for p, c in usual.items() if p.n_examples in others)
-        best = labels[by_hand.most_common(1)[0][0]]
-        first += f" With {_counts(others)} examples decide by hand: {best} is as good or better."
+    rows = {n: [c for p, c in usual.items() if p.n_examples == n] for n in EXAMPLES}
+    by_sign: dict[int, list[int | None]] = {1: [], 0: [], -1: []}
+    for n, cells in rows.items():
+        if cells:
+            by_sign[_mostly(cells)].append(n)
+
+    def within(sizes: Sequence[int | None]) -> str:
+        means = [cell.over_baseline.mean for n in sizes for cell in rows[n]]
+        return f"{min(means):+z.0f} to {max(means):+z.0f} % of the loss"
+
+    said = []
+    if paying := by_sign[1]:
+        said.append(
+            f"Learn the sharing with {_counts(paying)} examples per task: {within(paying)} are "
+            "gained over the better way by hand."
+        )
+    if losing := by_sign[-1]:
+        best = Counter(cell.baseline for n in losing for cell in rows[n]).most_common(1)[0][0]
+        said.append(
+            f"Do not learn it with {_counts(losing)} examples: {labels[best]} is better there "
+            f"({within(losing)})."
+        )
+    if even := by_sign[0]:
+        said.append(f"With {_counts(even)} examples it makes little difference ({within(even)}).")
     n_each = Counter(cell.over_baseline.sign for cell in usual.values())
     worst = min(usual, key=lambda point: usual[point].over_baseline.mean)
     best_point = max(usual, key=lambda point: usual[point].over_baseline.mean)
     return [
-        first,
+        " ".join(said),
         f"Of {len(usual)} points, learnt gates are better than the better of "
         f"{labels[ways.alone.name]} and {labels[ways.shared.name]} in {n_each[1]} and worse in "
         f"{n_each[-1]}; in the other {n_each[0]} the 90 % interval holds 0. The largest gain is "
@@ -125,23 +137,10 @@ def _advice(usual: Mapping[Point, Gain], ways: Ways) -> list[str]:
     ]
 
 
-def _where(cells: Mapping[Point, Gain], n: int | None) -> str:
-    """Returns at which relatedness gates pay with so many examples; nothing where they do not."""
-    row = sorted((p.rho, cell.over_baseline.sign) for p, cell in cells.items() if p.n_examples == n)
-    rhos = [rho for rho, sign in row if sign > 0]
-    if not rhos:
-        return ""
-    if len(rhos) == len(row):
-        return "whatever the relatedness"
-    if len(rhos) == 1:
-        return f"where relatedness is {rhos[0]:g}"
-    if all(sign > 0 for rho, sign in row if rho >= rhos[0]):
-        return f"where relatedness is {rhos[0]:g} or more"
-    if all(sign > 0 for rho, sign in row if rho <= rhos[-1]):
-        return f"where relatedness is {rhos[-1]:g} or less"
-    n = sum(rhos[0] <= rho <= rhos[-1] for rho, _ in row)
-    which = "" if n == len(rhos) else f", at {len(rhos)} of these {n} points"
-    return f"where relatedness is from {rhos[0]:g} to {rhos[-1]:g}{which}"
+def _mostly(cells: Sequence[Gain]) -> int:
+    """Returns what more than half of the cells show: 1 a gain, -1 a loss; 0 where neither does."""
+    signs = Counter(cell.over_baseline.sign for cell in cells)
+    return next((sign for sign in (1, -1) if 2 * signs[sign] > len(cells)), 0)
 
 
 def _further(cells: Mapping[Point, Gain]) -> list[str]:

@@ -1,9 +1,18 @@
 """What the recommended allocation reaches on tests, and whether that is what it should."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ..analysis import Advantage, Gain, advantage, estimate, gain, group_runs, measure
+from ..analysis import (
+    Advantage,
+    Gain,
+    advantage,
+    best_on_validation,
+    estimate,
+    gain,
+    group_runs,
+    measure,
+)
 from ..records import RunRecord
 from ..report import Column, OwnSection, Place, advantage_text, make_table
 from ._remedy import CONTESTS, GUMBEL, RECOMMENDED, REMEDY_PREFIX, SHARED, Contest
@@ -25,6 +34,8 @@ class Standing:
     recommended: Gain  # over the better way by hand
     gumbel: Gain | None
     over_each: tuple[Advantage, ...]  # over every way by hand
+    chosen: Advantage  # of each seed the run that is best on validation, over the better by hand
+    chosen_over_chosen: Advantage  # over a choice among the ways by hand alone
 
     @property
     def is_worse(self) -> bool:
@@ -48,13 +59,23 @@ def standing(contest: Contest, records: Sequence[RunRecord]) -> Standing | None:
     found = gain(runs, RECOMMENDED.name, contest.by_hand)
     if found is None:
         return None
+    chosen = _chosen(runs, [RECOMMENDED.name, *contest.by_hand])
     return Standing(
         contest=contest,
         runs=runs,
+        chosen=advantage(chosen, runs[found.baseline]),
+        chosen_over_chosen=advantage(chosen, _chosen(runs, contest.by_hand)),
         recommended=found,
         gumbel=gain(runs, GUMBEL, contest.by_hand) if GUMBEL in runs else None,
         over_each=tuple(advantage(runs[RECOMMENDED.name], runs[each]) for each in contest.by_hand),
     )
+
+
+def _chosen(runs: Runs, ways: Sequence[str]) -> list[RunRecord]:
+    """Returns, of each seed that all of these ways have, the run that does best on validation."""
+    by_seed = [{run.header.seed: run for run in runs[way]} for way in ways]
+    seeds = sorted(set.intersection(*map(set, by_seed)))
+    return [best_on_validation([[own[seed]] for own in by_seed])[0] for seed in seeds]
 
 
 def contest_section(contest: Contest, records: Sequence[RunRecord]) -> OwnSection:
@@ -117,6 +138,12 @@ def _verdict(found: Standing) -> str:
     )
 
 
+def summary_text(records: Sequence[RunRecord]) -> str:
+    """Returns whether the goal is met, and what a choice on validation is worth."""
+    found = [own for each in CONTESTS if (own := standing(each, records)) is not None]
+    return " ".join([goal_text(records), *_choice_text(found)[:1]])
+
+
 def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
     """Returns all suites at once, and whether the goal is met."""
     found = {contest.name: standing(contest, records) for contest in CONTESTS}
@@ -131,15 +158,16 @@ def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
         contest = next(each for each in CONTESTS if each.name == name)
         return result(contest.alone, name) if contest.alone else "does not fit"
 
-    def over(name: str) -> str:
-        own = found[name]
-        return NOTHING if own is None else advantage_text(own.recommended.over_baseline)
+    def over(of: Callable[[Standing], Advantage | None]) -> Callable[[str], str]:
+        def cell(name: str) -> str:
+            own = found[name]
+            gained = None if own is None else of(own)
+            return NOTHING if gained is None else advantage_text(gained)
 
-    def gumbel(name: str) -> str:
-        own = found[name]
-        if own is None or own.gumbel is None:
-            return NOTHING
-        return advantage_text(own.gumbel.over_baseline)
+        return cell
+
+    def gumbel(own: Standing) -> Advantage | None:
+        return None if own.gumbel is None else own.gumbel.over_baseline
 
     columns: list[Column[str]] = [
         Column("Suite", lambda name: name, kind="name"),
@@ -147,10 +175,33 @@ def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
         Column("Gumbel-Matrix", lambda name: result(GUMBEL, name)),
         Column("Shared bottom (mean)", lambda name: result(SHARED, name)),
         Column("No sharing", alone),
-        Column("Recommended over the better by hand", over),
-        Column("Gumbel-Matrix over it", gumbel),
+        Column(
+            "Recommended over the better by hand", over(lambda own: own.recommended.over_baseline)
+        ),
+        Column("Gumbel-Matrix over it", over(gumbel)),
+        Column("Chosen on validation over it", over(lambda own: own.chosen)),
+        Column("… over ways by hand so chosen", over(lambda own: own.chosen_over_chosen)),
     ]
-    return OwnSection(sentences=(goal_text(records),), tables=(make_table(columns, found),))
+    said = [goal_text(records), *_choice_text([own for own in found.values() if own is not None])]
+    return OwnSection(sentences=tuple(said), tables=(make_table(columns, found),))
+
+
+def _choice_text(ran: Sequence[Standing]) -> list[str]:
+    """Returns what it is worth to train all ways and to take the one that validation prefers."""
+    if not ran:
+        return []
+
+    def named(of: Callable[[Standing], Advantage], sign: int) -> str:
+        return _list([own.contest.name for own in ran if of(own).sign == sign])
+
+    return [
+        "Whoever trains all of these ways and takes, for each seed, the one that is best on "
+        "validation, as `result.baselines.network()` does, is better than the better way by hand "
+        f"on {named(lambda own: own.chosen, 1)} and worse on {named(lambda own: own.chosen, -1)}.",
+        "Part of that is having several runs to choose from: beside a choice among the ways by "
+        f"hand alone, it is better on {named(lambda own: own.chosen_over_chosen, 1)} and worse on "
+        f"{named(lambda own: own.chosen_over_chosen, -1)}.",
+    ]
 
 
 def goal_text(records: Sequence[RunRecord]) -> str:
