@@ -16,7 +16,7 @@ PAGES = [REPOSITORY / "README.md", *sorted(DOCS.rglob("*.md"))]
 NEEDED = {"lightning": "lightning", "ddp": "lightning"}
 NEEDED |= {"onnx": "onnxscript", "tensorboard": "tensorboard"}
 # Written by `make docs`, or lists to look something up in.
-LONG = {"results", "comparison", "log"}
+LONG = {"results", "comparison", "when", "log"}
 
 
 def run_python_blocks(page: Path, before: Mapping[str, object] | None = None) -> dict[str, object]:

@@ -206,12 +206,15 @@ def _section_text(part: Section, level: int = 2) -> str:
         part.spec.remark,
         provenance_text(part),
     ]
+    tables = []
     for table in section_tables(part):
-        blocks += [f"{table.caption}:" if table.caption else "", markdown_table(table)]
-    blocks += [
+        tables += [f"{table.caption}:" if table.caption else "", markdown_table(table)]
+    pictures = [
         f"![{figure.caption}](figures/{figure.name}.png)\n\n*{figure.caption}*"
         for figure in section_figures(part)
     ]
+    # A section of its own kind has one picture of all that its tables say.
+    blocks += [*tables, *pictures] if part.own is None else [*pictures, *tables]
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
