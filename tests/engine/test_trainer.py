@@ -3,9 +3,10 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 import torch
-from pytest import mark, param
+from pytest import MonkeyPatch, mark, param
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_
@@ -266,6 +267,23 @@ def test_settings_of_the_optimizer_are_adams_own() -> None:
     for group in steps._adam.param_groups:
         assert group["betas"] == (0.9, 0.999)
         assert group["eps"] == 1e-8
+
+
+def test_no_step_keeps_a_tensor_of_its_own(monkeypatch: MonkeyPatch) -> None:
+    trainer = Trainer([a_run()], torch.device("cpu"))
+    take, alive = trainer._step, WeakSet[Tensor]()
+    n_alive = []
+
+    def step(block: Any, index: int | Tensor) -> Tensor:
+        losses = take(block, index)
+        alive.add(losses)
+        n_alive.append(len(alive))
+        return losses
+
+    monkeypatch.setattr(trainer, "_step", step)
+    trainer.steps(0, 20)
+    assert len(n_alive) == 20
+    assert max(n_alive) <= 2  # that of a step, and perhaps the one before it
 
 
 @mark.parametrize("rounds", [1, 9, 10, 11])
