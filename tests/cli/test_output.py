@@ -52,6 +52,16 @@ def test_a_reader_that_leaves_does_not_stop_a_training(tmp_path: Path) -> None:
     assert [run.finished for run in read_runs(tmp_path / "out")] == [True]
 
 
+def test_training_goes_on_without_any_stream(
+    allotment: Command, monkeypatch: MonkeyPatch
+) -> None:
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)  # as Python has those that were closed before it began
+    assert main(RUN) == 0
+    assert main(["run", "nothing"]) == 1
+    assert [run.finished for run in read_runs(Path("out"))] == [True]
+
+
 def test_letters_that_a_terminal_lacks_do_not_fail_a_command(
     allotment: Command, monkeypatch: MonkeyPatch
 ) -> None:
