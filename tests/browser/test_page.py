@@ -220,6 +220,16 @@ def test_the_tree_and_the_similarities_pick_tasks_too(tab: Browser) -> None:
     assert tab.text("#near strong") == names[order[1]]
 
 
+def test_bars_beside_the_rows_are_explained(tab: Browser) -> None:
+    drawn(tab, "choose", "#experiment", "clusters")
+    names = list(dict.fromkeys(CLUSTERS[0].header.families))
+    assert tab.texts("#families .family") == names
+    rects = "[...document.querySelectorAll({!r})].map((each) => each.getAttribute('fill'))"
+    colours = tab.run(rects.format("#families rect"))
+    bars = tab.run(rects.format("#map svg > rect[width='4']"))
+    assert len(bars) == len(CLUSTER_TASKS) and set(bars) == set(colours)
+
+
 @mark.parametrize("by", ["cluster", "family", "name", "order of the records"])
 def test_rows_are_sorted(tab: Browser, by: str) -> None:
     drawn(tab, "choose", "#experiment", "clusters")

@@ -16,6 +16,7 @@ from .._advice import (
     listed,
     percent,
 )
+from .._checks import described
 from .._schema import Evaluation, Floats, Outcome
 
 if TYPE_CHECKING:  # which has a line of advice when it is printed
@@ -66,6 +67,10 @@ compares them over seeds.
     Args:
         result: What `fit` returned, best with ``baselines=True``.
     """
+    from ._result import FitResult as Result  # here, since it has a line of advice when printed
+
+    if not isinstance(result, Result):
+        raise TypeError(f"`result` should be what `fit` returned. Found {described(result)}.")
     own = _own_reasons(result)
     if result.baselines is None:
         recommendation, why = _by_structure(result)

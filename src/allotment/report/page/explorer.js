@@ -9,6 +9,7 @@ function draw({ keepCharts = false } = {}) {
   const found = shown ? marks() : new Map();
   if (shown) {
     drawTime();
+    drawFamilies();
     map.draw(mapModel(found));
     similar.draw(similarModel(found));
     tree.draw({ ...shown, names: suite().tasks, marks: found });
