@@ -90,6 +90,9 @@ def test_experiment_method_and_run_are_chosen_in_plain_lists(tab: Browser) -> No
     assert tab.texts("#tiles dd")[:2] == ["0.310 ± 0.010 sd (n=3)", "0.31"]
     drawn(tab, "choose", "#run", "seed 2: 0.32")
     assert tab.texts("#tiles dd")[1] == "0.32"
+    drawn(tab, "choose", "#experiment", "clusters")
+    medians = [text.partition("(")[2] for text in options(tab, "#run")]
+    assert sorted(medians) == ["", "lower median)"]  # of two runs neither is the median
 
 
 def test_what_is_drawn_while_a_run_is_unpacked_is_still_the_one_before(tab: Browser) -> None:
