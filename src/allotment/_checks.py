@@ -85,6 +85,11 @@ def check_number(name: str, value: object) -> None:
     _check_kind(name, value, (float,))
 
 
+def check_truth(name: str, value: object, *, or_none: bool = False) -> None:
+    """Raises unless ``value`` is True or False, or None where that is meant too."""
+    _check_kind(name, value, (bool, NoneType) if or_none else (bool,))
+
+
 def check_field_types(settings: Any, *, leaving_out: Sequence[str] = ()) -> None:
     """Raises unless each field of a dataclass has a value of the type it declares.
 
@@ -125,12 +130,14 @@ def check_fraction(name: str, value: float) -> None:
 
 def check_probability(name: str, value: float) -> None:
     """Raises unless ``value`` lies strictly between 0 and 1."""
+    check_number(name, value)
     if not 0.0 < value < 1.0:
         raise ValueError(f"`{name}` should be strictly between 0 and 1. Found `{name} = {value}`.")
 
 
 def check_at_least(name: str, value: float, minimum: float) -> None:
     """Raises unless ``value`` is ``minimum`` or more."""
+    check_number(name, value)
     if not value >= minimum:
         raise ValueError(f"`{name}` should be at least {minimum}. Found `{name} = {value}`.")
 
@@ -145,6 +152,7 @@ def check_count(name: str, value: int, minimum: int = 1) -> None:
 
 def check_positive(name: str, value: float) -> None:
     """Raises unless ``value`` is above zero."""
+    check_number(name, value)
     if not value > 0:
         raise ValueError(f"`{name}` should be above 0. Found `{name} = {value}`.")
 

@@ -90,6 +90,9 @@ def test_experiment_method_and_run_are_chosen_in_plain_lists(tab: Browser) -> No
     assert tab.texts("#tiles dd")[:2] == ["0.310 ± 0.010 sd (n=3)", "0.31"]
     drawn(tab, "choose", "#run", "seed 2: 0.32")
     assert tab.texts("#tiles dd")[1] == "0.32"
+    drawn(tab, "choose", "#experiment", "clusters")
+    medians = [text.partition("(")[2] for text in options(tab, "#run")]
+    assert sorted(medians) == ["", "lower median)"]  # of two runs neither is the median
 
 
 def test_what_is_drawn_while_a_run_is_unpacked_is_still_the_one_before(tab: Browser) -> None:
@@ -218,6 +221,16 @@ def test_the_tree_and_the_similarities_pick_tasks_too(tab: Browser) -> None:
     assert told(tab, "#tree").startswith(f"{names[order[1]]}. family pair a. cluster {label}. ")
     drawn(tab, "press", "Enter")
     assert tab.text("#near strong") == names[order[1]]
+
+
+def test_bars_beside_the_rows_are_explained(tab: Browser) -> None:
+    drawn(tab, "choose", "#experiment", "clusters")
+    names = list(dict.fromkeys(CLUSTERS[0].header.families))
+    assert tab.texts("#families .family") == names
+    rects = "[...document.querySelectorAll({!r})].map((each) => each.getAttribute('fill'))"
+    colours = tab.run(rects.format("#families rect"))
+    bars = tab.run(rects.format("#map svg > rect[width='4']"))
+    assert len(bars) == len(CLUSTER_TASKS) and set(bars) == set(colours)
 
 
 @mark.parametrize("by", ["cluster", "family", "name", "order of the records"])

@@ -1,9 +1,12 @@
 """Signals in the middle of training."""
 
 import json
+import os
 import signal
 import subprocess
+import sys
 import time
+import tomllib
 from pathlib import Path
 
 from pytest import CaptureFixture, mark, param
@@ -61,6 +64,44 @@ def test_a_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
     assert process.returncode == 130
     assert error.strip() == "allotment: stopped; runs under way are marked interrupted."
     assert [path.name for path in (tmp_path / "out").iterdir()] == ["launch.json"]
+
+
+SLOW_TORCH = """
+import os, signal, time
+os.kill(os.getpid(), signal.SIGINT)
+time.sleep(0.1)
+print("imported")
+"""
+
+
+@mark.parametrize(
+    ("before", "status", "said"),
+    [
+        ("signal.default_int_handler", -signal.SIGINT, ""),
+        ("signal.SIG_IGN", 1, "imported"),  # and then there is no torch in it
+    ],
+)
+def test_ctrl_c_amid_the_imports_needs_no_words(
+    before: str, status: int, said: str, tmp_path: Path
+) -> None:
+    (tmp_path / "torch.py").write_text(SLOW_TORCH)
+    begin = f"import signal; signal.signal(signal.SIGINT, {before})"
+    end = "import allotment_command; allotment_command.main()"
+    paths = [str(tmp_path), *sys.path]
+    done = subprocess.run(
+        [sys.executable, "-c", f"{begin}; {end}"],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(paths)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout.strip()) == (status, said)
+    assert bool(done.stderr) == bool(said)
+
+
+def test_the_command_is_the_one_that_can_be_interrupted_from_the_start() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"allotment": "allotment_command:main"}
 
 
 def test_what_still_runs_is_not_resumed_and_what_was_killed_is(

@@ -2,6 +2,7 @@
 
 import errno
 import json
+import os
 import shutil
 import subprocess
 import sys
@@ -50,6 +51,14 @@ def test_a_reader_that_leaves_does_not_stop_a_training(tmp_path: Path) -> None:
     process.stderr.close()
     assert process.wait() == 0
     assert [run.finished for run in read_runs(tmp_path / "out")] == [True]
+
+
+def test_training_goes_on_without_any_stream(allotment: Command, monkeypatch: MonkeyPatch) -> None:
+    for name in ("stdout", "stderr"):
+        monkeypatch.setattr(sys, name, None)  # as Python has those that were closed before it began
+    assert main(RUN) == 0
+    assert main(["run", "nothing"]) == 1
+    assert [run.finished for run in read_runs(Path("out"))] == [True]
 
 
 def test_letters_that_a_terminal_lacks_do_not_fail_a_command(
@@ -104,21 +113,42 @@ def test_figures_stay_in_their_folder(commanding: Path, capsys: CaptureFixture[s
     assert list(root.rglob("*.png"))
 
 
-def test_git_runs_nothing_that_a_folder_names(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+NAMED: dict[str, tuple[str, ...]] = {
+    "core.fsmonitor": ("config", "core.fsmonitor"),
+    "filter.clean": ("config", "filter.a.clean"),
+    "filter.process": ("config", "filter.a.process"),
+    "filter of an included file": ("config", "-f", ".git/more", "filter.a.clean"),
+    "hook": ("config", "nothing.here"),
+}
+
+
+@mark.parametrize("setting", NAMED)
+def test_git_runs_nothing_that_a_folder_names(
+    setting: str, tmp_path: Path, monkeypatch: MonkeyPatch
+) -> None:
     from allotment.records import describe_environment
 
     program = tmp_path / "program"
     program.write_text(f"#!/bin/sh\ntouch {tmp_path}/was-run\n")
     program.chmod(0o755)
+    (tmp_path / ".gitattributes").write_text("*.txt filter=a")
+    (tmp_path / "a.txt").write_text("a")
     for words in (
         ("init", "-q"),
-        ("-c", "user.name=x", "-c", "user.email=x", "commit", "-q", "--allow-empty", "-m", "x"),
-        ("config", "core.fsmonitor", str(program)),
+        ("add", "a.txt", ".gitattributes"),
+        ("-c", "user.name=x", "-c", "user.email=x", "commit", "-q", "-m", "x"),
+        ("config", "include.path", "more"),
+        (*NAMED[setting], str(program)),
     ):
         subprocess.run(["git", *words], cwd=tmp_path, check=True)
+    if setting == "hook":
+        (tmp_path / ".git" / "hooks").mkdir(exist_ok=True)
+        shutil.copy(program, tmp_path / ".git" / "hooks" / "post-index-change")
+    os.utime(tmp_path / "a.txt", (0, 0))  # so that git has to look into it
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("ALLOTMENT_COMMIT", raising=False)
-    assert describe_environment("cpu").commit
+    found = describe_environment("cpu")
+    assert found.commit and not found.dirty
     assert not (tmp_path / "was-run").exists()
 
 

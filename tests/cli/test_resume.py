@@ -204,6 +204,30 @@ def test_two_sweeps_in_one_folder_that_were_stopped_can_both_be_resumed(allotmen
     assert "Nothing is left" in allotment("run", "two_pairs", "--resume", "out").out
 
 
+def test_two_sweeps_over_other_values_in_one_folder_can_both_be_resumed(
+    allotment: Command,
+) -> None:
+    sweep = ("sweep", "two_pairs", "--runs", "1", "--method", "gumbel")
+    values = ["penalties.budget=0.3,0.5", "penalties.budget=0.7,0.9"]
+    for over in values:
+        assert allotment(*sweep, "--over", over, "--out", "out", *SHORT).status == 0
+    for over in values:
+        answer = allotment("sweep", "two_pairs", "--resume", "out", "--over", over)
+        assert (answer.status, answer.error) == (0, "")
+    assert len(read_runs(Path("out"))) == 4
+
+
+def test_no_option_on_record_may_have_another_type(allotment: Command) -> None:
+    assert allotment(*RUN, "--out", "out", *SHORT).status == 0
+    path = Path("out/launch.json")
+    options = json.loads(path.read_text())
+    for name in options:
+        path.write_text(json.dumps(options | {name: [1]}))
+        answer = allotment("run", "two_pairs", "--resume", "out")
+        assert answer.status == 1
+        assert_one_sentence(answer.error, "`out/launch.json` damaged", f"`{name}` should not be")
+
+
 def test_a_refused_sweep_leaves_the_one_before_it_to_be_resumed(allotment: Command) -> None:
     assert allotment(*RUN, "--out", "out", *SHORT).status == 0
     before = records_in(Path("out"))

@@ -3,17 +3,20 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 import torch
-from pytest import mark, param
+from pytest import MonkeyPatch, mark, param
 from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.nn.utils import clip_grad_norm_
 from torch.testing import assert_close
 
+from allotment import _streams
 from allotment._engine import Trainer
 from allotment._engine._forward import clipped_per_run
 from allotment._engine._optimizer import AdamSteps
+from allotment._streams import stream_seed
 from allotment.allocation import GumbelMatrix, NoSharing
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.settings import TrainingSettings
@@ -266,6 +269,47 @@ def test_settings_of_the_optimizer_are_adams_own() -> None:
     for group in steps._adam.param_groups:
         assert group["betas"] == (0.9, 0.999)
         assert group["eps"] == 1e-8
+
+
+def test_no_step_keeps_a_tensor_of_its_own(monkeypatch: MonkeyPatch) -> None:
+    trainer = Trainer([a_run()], torch.device("cpu"))
+    take, alive = trainer._step, WeakSet[Tensor]()
+    n_alive = []
+
+    def step(block: Any, index: int | Tensor) -> Tensor:
+        losses = take(block, index)
+        alive.add(losses)
+        n_alive.append(len(alive))
+        return losses
+
+    monkeypatch.setattr(trainer, "_step", step)
+    trainer.steps(0, 20)
+    assert len(n_alive) == 20
+    assert max(n_alive) <= 2  # that of a step, and perhaps the one before it
+
+
+def test_what_modules_draw_themselves_is_drawn_for_nothing_else(monkeypatch: MonkeyPatch) -> None:
+    seeded: list[tuple[int, str, int]] = []
+
+    def seed_of(seed: int, use: str, block: int = 0) -> int:
+        seeded.append((seed, use, block))
+        return stream_seed(seed, use, block)
+
+    monkeypatch.setattr(_streams, "stream_seed", seed_of)
+    trainer = Trainer([a_run(settings=EVERYTHING)], torch.device("cpu"))
+    take = trainer._step
+    of_modules: list[int] = []
+
+    def step(block: Any, index: int | Tensor) -> Tensor:
+        of_modules.append(torch.initial_seed())
+        return take(block, index)
+
+    monkeypatch.setattr(trainer, "_step", step)
+    for block in range(2):
+        trainer.steps(block, 20)
+    assert len(set(of_modules)) == 2  # one for each block
+    others = [stream_seed(*each) for each in seeded if each[1] != "modules"]
+    assert others and not set(of_modules) & set(others)
 
 
 @mark.parametrize("rounds", [1, 9, 10, 11])

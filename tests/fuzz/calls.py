@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import allotment as al
-from allotment import analysis, report
+from allotment import allocation, analysis, report
 from tests.records.made_up import PAIRS, a_record, accuracy_run
 
 NAMES = ["a", "b", "c", "d"]
@@ -95,15 +95,37 @@ def of_core() -> list[Call]:
               "family": "x"}),
         Call("task pair", lambda inputs, targets: al.Task("a", (inputs, targets)),
              {"inputs": pair[0], "targets": pair[1]}),
-        Call("Split", al.Split, {"inputs": pair[0], "targets": pair[1]}),
+        Call("Split", al.Split,
+             {"inputs": pair[0], "targets": pair[1], "rows": torch.arange(4),
+              "permutation": torch.arange(3), "scale": 1.0}),
         Call("ModularLayer", al.ModularLayer,
-             {"components": [nn.Linear(3, 2) for _ in "ab"], "allocation": al.GumbelMatrix(2, 2)}),
+             {"components": [nn.Linear(3, 2) for _ in "ab"], "allocation": al.GumbelMatrix(2, 2),
+              "names": ["x", "y"], "kinds": ["x", "y"]}),
         Call("MultiTaskNetwork", al.MultiTaskNetwork,
              {"stem": None, "layers": [layer()], "heads": {n: nn.Linear(2, 1) for n in "ab"}}),
         Call("network", lambda **given: network()(**given), {"x": torch.randn(2, 3), "task": "a"}),
         Call("task_embeddings", al.task_embeddings, {"network": network()}),
-        Call("extract", al.extract, {"network": network(), "task": "a"}),
+        Call("extract", al.extract, {"network": network(), "task": "a", "merge": False}),
+        Call("modularize", al.modularize,
+             {"model": nn.Sequential(nn.Linear(3, 2)), "parts": {"0": 2}, "tasks": ["a", "b"],
+              "freeze": None}),
+        Call("prune", al.prune, {"network": network(), "components": {}}),
+        Call("drop_task", al.drop_task, {"network": network(), "task": "a"}),
+        *of_allocations(),
     ]  # fmt: skip
+
+
+def of_allocations() -> list[Call]:
+    """Returns allocations with the numbers that are theirs alone."""
+    own = {
+        allocation.ScoreFunctionMatrix: {"baseline_decay": 0.9},
+        allocation.RoutingPolicy: {"entropy_weight": 0.1},
+        allocation.HardConcreteMatrix: {"l0_weight": 0.1},
+        allocation.SettlingMatrix: {"settle": 0.3, "pull": 0.0},
+        allocation.SNR: {"p_init": 0.5, "l0_weight": 0.1},
+    }
+    sizes = {"n_tasks": 2, "n_components": 2}
+    return [Call(kind.__name__, kind, sizes | numbers) for kind, numbers in own.items()]
 
 
 def of_training() -> list[Call]:
@@ -115,13 +137,16 @@ def of_training() -> list[Call]:
              {"runs": runs, "device": "cpu", "n_last_rounds": 1, "resume_from": None}),
         Call("fit", al.fit,
              {"network": network(), "tasks": tasks(), "settings": settings(), "seed": 0,
-              "device": "cpu"}),
+              "device": "cpu", "shared_learns": False, "show": False}),
+        Call("advise", al.advise, {"result": None}),
+        Call("load", al.load, {"folder": "nowhere"}),
         Call("plan", al.plan, {"runs": runs, "device": "cpu"}),
         Call("evaluate", al.evaluate, {"network": network(), "tasks": tasks(), "split": "train"}),
         Call("predict", al.predict,
-             {"network": network(), "task": "a", "inputs": torch.randn(4, 3)}),
+             {"network": network(), "task": "a", "inputs": torch.randn(4, 3), "batch_size": 2}),
         Call("tasks_from_table", al.tasks_from_table,
-             {"inputs": np.ones((30, 2)), "targets": {"a": np.linspace(0, 1, 30)}}),
+             {"inputs": np.ones((30, 2)), "targets": {"a": np.linspace(0, 1, 30)},
+              "categorical": [], "max_categories": 4}),
     ]  # fmt: skip
 
 

@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 from pytest import mark, param
 
+from allotment.records import RecordError
 from tests.fuzz.calls import Call, junk, of_core, of_evidence, of_training
 
 MAKERS = (of_core, of_training, of_evidence)
@@ -22,7 +23,7 @@ def faults(make: Callable[[], list[Call]], name: str, every: int = 1) -> list[st
             try:
                 with warnings.catch_warnings(action="ignore"):
                     call.function(**call.arguments | {argument: value})
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, RecordError) as error:
                 if "Found" not in str(error):
                     found.append(f"{argument}={value!r}: {error!r}")
             except Exception as error:

@@ -1,11 +1,12 @@
 """Training one network of one's own."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.testing import assert_allclose
-from pytest import mark, warns
+from pytest import mark, raises, warns
 from torch import nn
 
 from allotment.allocation import FixedMatrix, GumbelMatrix
@@ -144,3 +145,18 @@ def test_a_task_that_uses_nothing_is_told_of_in_every_outcome() -> None:
     assert [outcome.dead for outcome in last.outcomes] == [{}, {"line 0": [0]}]
     with warns(UserWarning, match=r"Task 'line 0' uses no component of modular layer 0"):
         assert fit(built[1], lines(), SETTINGS).dead() == {"line 0": [0]}
+
+
+@mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"on_progress": None}, "`on_progress` should be a function. Found None"),
+        ({"show": "yes"}, "`show` should be True or False or None. Found `show = 'yes'`"),
+        ({"shared_learns": 1}, "`shared_learns` should be True or False. Found"),
+    ],
+)
+def test_options_of_other_types_are_refused_before_training(
+    arguments: dict[str, Any], message: str
+) -> None:
+    with raises(TypeError, match=message):
+        fit(a_network(GumbelMatrix(2, 3)), lines(), SETTINGS, **arguments)

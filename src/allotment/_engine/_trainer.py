@@ -207,12 +207,22 @@ class Trainer:
             else:
                 here = self._batches.here(block)
                 with self.parameters.arithmetic(), self._threads():
-                    taken = []
-                    for index in range(n_steps):
-                        taken.append(self._step(here, index))  # noqa: PERF401
-                    losses = torch.stack(taken)
+                    losses = self._losses_of(here, n_steps)
                 tasks = self._batches.tasks(block, n_batches)  # once all are fetched
         return losses.transpose(1, 2).flatten(0, 1), tasks
+
+    def _losses_of(self, block: Block, n_steps: int) -> Tensor:
+        """Takes steps one after another; returns their losses, ``[S, R, tasks per step]``.
+
+        They go into one tensor: small ones, kept until the end, would lie between all that a step
+        frees, and memory would grow with the square of the number of tasks.
+        """
+        first = self._step(block, 0)
+        losses = first.new_empty((n_steps, *first.shape))
+        losses[0] = first
+        for index in range(1, n_steps):
+            losses[index] = self._step(block, index)
+        return losses
 
     def _threads(self) -> AbstractContextManager[None]:
         return one_thread() if self.plan.threads.value == "one" else nullcontext()

@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, TextIO
 
 # Control characters, which a terminal would obey, but for the end of a line; and other such ends.
@@ -66,15 +67,19 @@ class Output:
 
 @contextmanager
 def never_failing() -> Iterator[Output]:
-    """Has both streams of this process take whatever is written; gives the one of results."""
+    """Has both streams of this process take whatever is written; gives the one of results.
+
+    A stream that was closed from the start, as by ``>&-``, is none at all.
+    """
     before = sys.stdout, sys.stderr
-    out = Output(before[0])
-    sys.stdout, sys.stderr = out, Output(before[1])
-    try:
-        yield out
-        out.flush()
-    finally:
-        sys.stdout, sys.stderr = before
+    with Path(os.devnull).open("w") as nowhere:
+        out = Output(before[0] or nowhere)
+        sys.stdout, sys.stderr = out, Output(before[1] or nowhere)
+        try:
+            yield out
+            out.flush()
+        finally:
+            sys.stdout, sys.stderr = before
 
 
 def fault_text(fault: OSError | None) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from .._checks import check_truth
 from ._folding import folded
 from ._inputs import call_with
 from ._layer import ModularLayer
@@ -56,6 +57,7 @@ def extract(
             either (a `BatchNorm1d` after a linear layer is taken to see ``[B, D]``). Dropout is
             left out, so the copy is for inference.
     """
+    check_truth("merge", merge)
     network = as_network(network)
     is_one = isinstance(task, int | str | Tensor) or not isinstance(task, Sequence)
     tasks = _indices(network, [task] if is_one else task)  # type: ignore[list-item, arg-type]
@@ -87,6 +89,12 @@ def _as_it_is(module: nn.Module) -> nn.Module:
 
 def _indices(network: TaskNetwork, tasks: Sequence[int | str]) -> list[int]:
     """Returns the indices of tasks; raises unless there is one at least, and none twice."""
+    for one in tasks:
+        if isinstance(one, Tensor) and (one.numel() != 1 or one.is_complex()):
+            raise TypeError(
+                "`task` should be a task's index or name, or a list of them. "
+                f"Found a tensor of shape {list(one.shape)}."
+            )
     found = [network.task_index(int(one) if isinstance(one, Tensor) else one) for one in tasks]
     if not found or len(set(found)) < len(found):
         raise ValueError(

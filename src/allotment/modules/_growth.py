@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from .._checks import described
+from .._checks import described, is_list_of
 from ..allocation import Allocation
 from ._columns import ColumnLayer
 from ._heads import HeadList
@@ -216,6 +216,13 @@ def _checked(
     components: Mapping[str, Sequence[int]], layers: Mapping[str, ModularLayer]
 ) -> dict[str, list[int]]:
     """Returns places by layer; raises unless there are such components, and others."""
+    if not isinstance(components, Mapping) or not all(
+        is_list_of(places, int) for places in components.values()
+    ):
+        raise TypeError(
+            "`components` should be a dict with the places of components by layer. "
+            f"Found {described(components)}."
+        )
     for name, places in components.items():
         n = layers[name].allocation.n_components if name in layers else 0
         if not set(places) < set(range(n)):

@@ -283,12 +283,14 @@ def _check_parts(components: object, allocation: object) -> None:
 def _labels(
     argument: str, labels: Sequence[str] | None, components: Sequence[nn.Module]
 ) -> list[str]:
+    if labels is not None and not is_list_of(labels, str):
+        raise TypeError(f"`{argument}` should be a list of texts. Found {described(labels)}.")
     if labels is not None and len(labels) != len(components):
         raise ValueError(
             f"`{argument}` should have one entry per component. Found "
             f"{len(labels)} {argument} for {len(components)} components."
         )
-    return list(labels or [])
+    return [] if labels is None else list(labels)
 
 
 def _names(components: Sequence[nn.Module]) -> list[str]:

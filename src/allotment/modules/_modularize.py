@@ -10,7 +10,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_choice, check_count, check_whole, described, nearest
+from .._checks import (
+    check_choice,
+    check_count,
+    check_truth,
+    check_whole,
+    described,
+    is_list_of,
+    nearest,
+)
 from ..allocation import Allocation, GumbelMatrix
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, update_of, why_no_update
@@ -79,6 +87,7 @@ def modularize(
     _check_makes_allocations(allocation)
     check_choice("component", component, COMPONENTS)
     check_count("rank", rank)
+    check_truth("freeze", freeze, or_none=True)
     body = _copied(model)
     counts = _named(parts, body)
     _check_apart(counts, body)
@@ -192,6 +201,8 @@ def _n_tasks(model: object, tasks: Sequence[str] | None, heads: Heads) -> int:
         raise TypeError(f"`model` should be a module. Found {described(model)}.")
     if isinstance(tasks, str):
         raise TypeError(f"`tasks` should be a list of names, such as {[tasks]}. Found {tasks!r}.")
+    if tasks is not None and not is_list_of(tasks, str):
+        raise TypeError(f"`tasks` should be a list of names. Found {described(tasks)}.")
     sized = tasks if heads is None else heads
     if sized is None:
         raise ValueError("`tasks` or `heads` should say how many tasks there are. Found neither.")
@@ -238,6 +249,11 @@ def _named(parts: Mapping[str, int], body: nn.Module) -> dict[str, int]:
     """Returns the number of components of each part, patterns replaced by what they name."""
     known = [name for name, _ in body.named_modules(remove_duplicate=False) if name]
     found: dict[str, int] = {}
+    if not isinstance(parts, Mapping):
+        raise TypeError(
+            "`parts` should be a dict with the number of components by the name of a part. "
+            f"Found {described(parts)}."
+        )
     for given, n in parts.items():
         check_whole(f"parts[{given!r}]", n)
         names = [name for name in known if re.fullmatch(_as_expression(given), name)]

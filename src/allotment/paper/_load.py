@@ -5,6 +5,7 @@ from pathlib import Path
 
 from torch import nn
 
+from .._checks import described
 from ..experiments import Experiment, TaskChoice, read_experiment
 from ..modules import TaskNetwork, as_network
 from ..records import RunRecord, read_preprocessing, read_run, read_weights
@@ -38,12 +39,15 @@ def load(
             copy of it in the folder of the sweep.
         network: An untrained network of the same architecture, which is filled in place.
     """
+    if not isinstance(folder, str | Path):
+        raise TypeError(f"`folder` should be a path. Found {described(folder)}.")
     record = read_run(Path(folder))
     _check_finished(record, Path(folder))
     if network is not None:
         found = as_network(network, list(record.header.task_names))
     else:
-        found = _untrained(record, experiment_of(folder, experiment), read_table(folder))
+        declared = experiment_of(folder, experiment)
+        found = _untrained(record, declared, read_table(folder), Path(folder))
     try:
         found.load_state_dict(read_weights(Path(folder)))
     except RuntimeError as error:
@@ -105,12 +109,15 @@ def _copy_beside(folder: Path) -> str:
 
 
 def _untrained(
-    record: RunRecord, experiment: Experiment, table: TablePreprocessing | None
+    record: RunRecord, experiment: Experiment, table: TablePreprocessing | None, folder: Path
 ) -> TaskNetwork:
     """Returns the network that a run started from."""
     header = record.header
     variant_of = header.settings.get("variant_of", {})
-    method = experiment.method(variant_of.get("method", header.method))
+    try:
+        method = experiment.method(variant_of.get("method", header.method))
+    except ValueError as error:
+        raise ValueError(f"`{folder / 'settings.json'}` names another method. {error}") from error
     options = header.settings.get("allocation", {})
     method = replace(method, allocation=method.allocation.as_recorded(options))
     outputs = dict(zip(header.task_names, header.n_classes, strict=False))

@@ -3,6 +3,7 @@
 import os
 import platform
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -91,15 +92,38 @@ def _git_state(folder: Path) -> tuple[str | None, bool]:
     commit = _git(folder, "rev-parse", "--verify", "HEAD")
     if not commit:
         return None, False
-    return commit, bool(_git(folder, "status", "--porcelain", "--untracked-files=no"))
+    # Without other locks no hook of the folder runs, and without submodules no settings of theirs.
+    status = ("status", "--porcelain", "--untracked-files=no", "--ignore-submodules=dirty")
+    changes = _git(folder, "--no-optional-locks", *status, off=_own_filters(folder))
+    return commit, bool(changes)
 
 
-def _git(folder: Path, *arguments: str) -> str:
-    """Returns what git answers; empty where there is no git or no repository."""
+def _own_filters(folder: Path) -> list[str]:
+    """Returns the settings by which a folder's repository names programs that rewrite files."""
+    pattern = r"^filter\..*\.(clean|process|required)$"
+    told = _git(folder, "config", "-z", "--show-scope", "--name-only", "--get-regexp", pattern)
+    scopes, names = told.split("\0")[::2], told.split("\0")[1::2]
+    return [n for scope, n in zip(scopes, names, strict=False) if scope in ("local", "worktree")]
+
+
+def _git(folder: Path, *arguments: str, off: Sequence[str] = ()) -> str:
+    """Returns what git answers with some settings off; empty where git or repository is missing."""
     # A folder's own settings may name a program that git runs to find out what has changed.
     command = ["git", "-c", "core.fsmonitor=false", "-C", str(folder), *arguments]
+    changed = {"GIT_CONFIG_COUNT": str(len(off))} if off else {}
+    for number, name in enumerate(off):
+        nothing = "false" if name.endswith(".required") else ""
+        changed |= {f"GIT_CONFIG_KEY_{number}": name, f"GIT_CONFIG_VALUE_{number}": nothing}
     try:
-        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=False)
+        answer = subprocess.run(
+            command,
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",  # a folder's own names, in whatever encoding
+            timeout=10,
+            check=False,
+            env=os.environ | changed,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return answer.stdout.strip() if answer.returncode == 0 else ""

@@ -16,12 +16,12 @@ _TYPES: dict[str, Any] = {
     **dict.fromkeys(("rounds", "runs", "first_seed", "checkpoint_every"), int),
     **dict.fromkeys(("split", "method", "set"), list[str]),
     **dict.fromkeys(("group_size", "together"), int | None),
-    "data_dir": str | None,
+    **dict.fromkeys(("data_dir", "over"), str | None),
     "deterministic": bool,
     "source": dict[str, str],
     _EARLIER: list[dict[str, Any]],
 }
-_WHICH = ("experiment", "split", "method", "runs", "first_seed", "group_size", "set")
+_WHICH = ("experiment", "split", "method", "runs", "first_seed", "group_size", "set", "over")
 
 
 def write_options(out: Path, options: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .._checks import described
+from .._checks import check_number, described
 
 UNKNOWN = -100  # the label of cross-entropy's own `ignore_index`
 
@@ -63,6 +63,14 @@ class Split:
                 "`inputs` and `targets` should have equal lengths. "
                 f"Found {len(self.inputs)} and {len(self.targets)}."
             )
+        for name in ("rows", "permutation"):
+            places = getattr(self, name)
+            if places is not None and (not isinstance(places, Tensor) or places.ndim != 1):
+                raise TypeError(
+                    f"`{name}` should be a tensor with one dimension, or None. "
+                    f"Found {described(places)}."
+                )
+        check_number("scale", self.scale)
         if self.rows is not None and len(self.rows):
             _check_rows(self.rows, len(self.inputs))
         if len(self) == 0:

@@ -1,6 +1,6 @@
 """Tasks from one table: several targets, of which not all are known for every row."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import check_at_least, check_choice
+from .._checks import check_choice, check_count, described, is_list_of
 from ._columns import Column, chosen, columns_of
 from ._preprocessing import (
     Kind,
@@ -131,7 +131,7 @@ def tasks_from_table(
         max_categories: How many categories of a column have a feature; rarer ones share that of
             values that are not known.
     """
-    check_at_least("max_categories", max_categories, 1)
+    check_count("max_categories", max_categories)
     x, y, together = _parts(inputs, targets, groups, unknown)
     _check_names_are_there("categorical", categorical, list(x))
     _check_names_are_there("kinds", list(kinds or ()), list(y))
@@ -242,5 +242,8 @@ def _task(way: TargetColumn, column: Column, inputs: Tensor, parts: Mapping[str,
 
 def _check_names_are_there(what: str, names: Collection[str], known: Sequence[str]) -> None:
     """Raises unless all names are among those that are known."""
+    is_set = isinstance(names, Set | Mapping)  # such as has no order, and needs none
+    if isinstance(names, str) or not is_list_of(list(names) if is_set else names, str):
+        raise TypeError(f"`{what}` should be names of columns. Found {described(names)}.")
     for name in names:
         check_choice(what, name, known)

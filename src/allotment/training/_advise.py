@@ -1,7 +1,6 @@
 """Which way of sharing a training speaks for: from its baselines, or from its own numbers alone."""
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,6 +16,7 @@ from .._advice import (
     listed,
     percent,
 )
+from .._checks import described
 from .._schema import Evaluation, Floats, Outcome
 
 if TYPE_CHECKING:  # which has a line of advice when it is printed
@@ -68,6 +68,10 @@ compares them over seeds.
     Args:
         result: What `fit` returned, best with ``baselines=True``.
     """
+    from ._result import FitResult as Result  # here, since it has a line of advice when printed
+
+    if not isinstance(result, Result):
+        raise TypeError(f"`result` should be what `fit` returned. Found {described(result)}.")
     own = _own_reasons(result)
     if result.baselines is None:
         recommendation, why = _by_structure(result)
@@ -143,21 +147,29 @@ def _by_structure(result: "FitResult") -> tuple[str, str]:
         return CANNOT_TELL, f"{percent(undecided)} of the gates have not settled."
     if rows.all():
         return SHARED, "Every task uses every component, which a shared bottom does more simply."
-    if not _overlaps(rows).any() and not result.dead():
+    overlap, _ = _overlap(rows[None])
+    if overlap == 0 and not result.dead():
         return SEPARATE, "No component is used by two tasks, which separate networks do too."
-    return (
-        CANNOT_TELL,
-        f"Two tasks have {percent(_overlaps(rows).mean())} of what they use in common.",
-    )
+    return CANNOT_TELL, f"Two tasks have {percent(overlap)} of what they use in common."
 
 
-def _overlaps(rows: Floats) -> Floats:
-    """Returns for each pair of tasks the share of their components that both use."""
-    both = [
-        np.logical_and(a, b).sum() / max(np.logical_or(a, b).sum(), 1)
-        for a, b in combinations(rows, 2)
-    ]
-    return np.array(both)
+def _overlap(matrices: Floats) -> tuple[float, float]:
+    """Returns the share of their components that two tasks both use, a mean over all pairs.
+
+    Beside it stands by how much it differs (sd) between ``S`` matrices, ``[S, T, C]``. Pairs are
+    looked at task by task, since all of them at once would be too many for thousands of tasks.
+    """
+    used = (matrices != 0).astype(np.float64)
+    sizes, n_tasks = used.sum(axis=2), used.shape[1]  # [S, T]
+    total = spread = 0.0
+    for task in range(n_tasks - 1):
+        both = (used[:, task + 1 :] @ used[:, task, :, None]).squeeze(2)  # [S, later tasks]
+        either = sizes[:, task, None] + sizes[:, task + 1 :] - both
+        shares = both / np.maximum(either, 1.0)
+        total += float(shares.mean(axis=0).sum())
+        spread += float(shares.std(axis=0, ddof=1).sum()) if len(shares) > 1 else 0.0
+    n_pairs = n_tasks * (n_tasks - 1) / 2
+    return total / n_pairs, spread / n_pairs
 
 
 def _share_undecided(result: "FitResult") -> float:
@@ -245,11 +257,11 @@ def _limits(result: "FitResult") -> list[str]:
         )
     if result.baselines.shares_rest:
         said.append("Parts outside of modular layers and heads are shared in all three.")
-    overlaps = np.array([_overlaps(o.matrix) for o in result.baselines.outcomes[LEARNT]])
-    if result.is_binary and overlaps.size:
-        spread = overlaps.std(axis=0, ddof=1).mean()
+    matrices = np.array([o.matrix for o in result.baselines.outcomes[LEARNT]])  # [S, T, C]
+    if result.is_binary and matrices.size and matrices.shape[1] > 1:
+        overlap, spread = _overlap(matrices)
         said.append(
-            f"Two tasks have {percent(overlaps.mean())} of what they use in common, which differs "
+            f"Two tasks have {percent(overlap)} of what they use in common, which differs "
             f"by {percent(spread)} (sd) between seeds."
         )
     return said

@@ -7,6 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
+from .._checks import check_truth, described
 from .._engine import Run
 from .._schema import LogEntry, Outcome
 from ..modules import as_network
@@ -70,6 +71,10 @@ def fit(
             for `advise` to compare, each from the weights that the network came with; True: 5.
             The network itself is trained as without.
     """
+    check_truth("show", show, or_none=True)
+    check_truth("shared_learns", shared_learns)
+    if not callable(on_progress):
+        raise TypeError(f"`on_progress` should be a function. Found {described(on_progress)}.")
     if only is not None and baselines is not False:
         raise ValueError(
             "`baselines` should be left out where `only` some tasks are trained: they train all. "

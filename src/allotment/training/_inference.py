@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import Dataset
 
-from .._checks import check_at_least, check_choice, described, first_line, is_list_of
+from .._checks import check_choice, check_count, described, first_line, is_list_of
 from .._engine import FlatParameters
 from ..modules import TaskNetwork, as_network
 from ..tasks import (
@@ -60,7 +60,7 @@ def predict(network: nn.Module, inputs: Any, task: int | str, *, batch_size: int
         task: Its name or its index.
         batch_size: Examples at a time; a loader has its own.
     """
-    check_at_least("batch_size", batch_size, 1)
+    check_count("batch_size", batch_size)
     whole = as_network(network)
     index = int(whole.task_index(task))
     device = _device(network)

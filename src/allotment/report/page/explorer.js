@@ -9,6 +9,7 @@ function draw({ keepCharts = false } = {}) {
   const found = shown ? marks() : new Map();
   if (shown) {
     drawTime();
+    drawFamilies();
     map.draw(mapModel(found));
     similar.draw(similarModel(found));
     tree.draw({ ...shown, names: suite().tasks, marks: found });
@@ -87,8 +88,9 @@ function fillChoices() {
   fill($("#method"), experiment().methods.map((each) => each.name), chosen.method);
   const { runs, typical } = method();
   const isMedian = (place) => runs.length > 1 && place === typical && !runs[place].failed;
+  const which = runs.filter((each) => !each.failed).length % 2 ? "median" : "lower median";
   const text = (each, place) =>
-    `seed ${each.seed}: ${each.failed ? "failed" : each.value ?? "–"}${isMedian(place) ? " (median)" : ""}`;
+    `seed ${each.seed}: ${each.failed ? "failed" : each.value ?? "–"}${isMedian(place) ? ` (${which})` : ""}`;
   fill($("#run"), runs.map(text), chosen.run);
   fill($("#task"), ["none", ...suite().tasks], chosen.task === null ? 0 : chosen.task + 1);
 }

@@ -216,6 +216,14 @@ function drawTime() {
     + "out to keep it small.";
   say("#still", last ? "" : still);
 }
+function drawFamilies() {
+  const entries = [...familyColours()].map(([name, fill]) => html(
+    "span", { class: "family" },
+    svg("svg", { width: 10, height: 10, "aria-hidden": "true" }, svg("rect", { width: 10, height: 10, fill })),
+    name || "none",
+  ));
+  $("#families").replaceChildren(...(entries.length ? ["Bars beside the rows are families:", ...entries] : []));
+}
 function drawKeys() {
   const entries = experiment().methods.map((each, place) => {
     const box = html("input", { type: "checkbox" });

@@ -108,9 +108,12 @@ function groupName() {
   if (chosen.sort === "cluster") return (row) => `cluster ${shown.clusters[order[row]] + 1}`;
   return chosen.sort === "family" && suite().families.length ? (row) => suite().families[order[row]] : null;
 }
+// The colour of each family, where there are not too many to tell them apart.
+function familyColours() {
+  const names = [...new Set(suite().families)];
+  return new Map(names.length < LINES.length ? names.map((name, place) => [name, LINES[place]]) : []);
+}
 function strips(order) {
-  const { families } = suite(), names = [...new Set(families)];
-  return order.map(
-    (task) => (names.length && names.length < LINES.length ? LINES[names.indexOf(families[task])] : null)
-  );
+  const { families } = suite(), colours = familyColours();
+  return order.map((task) => colours.get(families[task]) ?? null);
 }
