@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -53,7 +54,8 @@ def extract(
         merge: Whether linear maps become one where that is exact up to rounding: low-rank updates
             and the weights they update, a weighted sum of linear layers or of convolutions, one
             such layer after another unless that takes more weights, and batch normalisation after
-            either (a `BatchNorm1d` after a linear layer is taken to see ``[B, D]``). Dropout is
+            either (a `BatchNorm1d` after a linear layer is taken to see ``[B, D]``). Components of
+            one form that are such a map and activations become one, with a wide map. Dropout is
             left out, so the copy is for inference.
     """
     network = as_network(network)
@@ -63,7 +65,7 @@ def extract(
     own = deepcopy(network).eval()
     were_modular = [isinstance(layer, ModularLayer) for layer in getattr(own, "layers", ())]
     replaced = _replace_layers(own, tasks, merge)
-    fold = folded if merge else _as_it_is
+    fold = partial(folded, called_whole=replaced) if merge else _as_it_is
     heads = [own.heads[at] if isinstance(own.heads, nn.ModuleList) else None for at in tasks]
     if isinstance(own, MultiTaskModel):
         body, features = fold(own.body), own.features
