@@ -22,9 +22,8 @@ import torch
 from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
-from allotment.allocation import SharedBottom
 from allotment.experiments import device_name
-from allotment.modules import Operations, TaskNetwork, extract
+from allotment.modules import Operations, TaskNetwork, extract, with_every_component
 from allotment.records import BudgetRecord, BudgetRow, describe_environment
 from allotment.report import budget_table, trunk_table
 from allotment.tasks import Split, Task
@@ -40,15 +39,6 @@ DESCRIPTION = (
 Times = dict[str, tuple[float, ...]]
 Call = Callable[[Tensor], Any]
 Measure = Callable[[TaskNetwork], dict[str, Any]]
-
-
-def full(network: TaskNetwork) -> nn.Module:
-    """Returns what a task would have if every gate were open."""
-    whole = deepcopy(network)
-    for layer in whole.modular_layers:
-        own = layer.allocation
-        layer.allocation = SharedBottom(own.n_tasks, own.n_components, reduce="mean")
-    return extract(whole, 0)
 
 
 @torch.no_grad()
@@ -79,7 +69,11 @@ def _wider(module: nn.Module, n_inputs: int, n_outputs: int) -> nn.Module:
 def forms(network: TaskNetwork) -> dict[str, nn.Module]:
     """Returns the full network, the one for all tasks, and each task's own, by name."""
     own = {f"task {task}": extract(network, task) for task in range(network.n_tasks)}
-    return {"full": full(network), "trunk": extract(network, network.task_names), **own}
+    return {
+        "full": extract(with_every_component(network), 0),
+        "trunk": extract(network, network.task_names),
+        **own,
+    }
 
 
 def flops(module: nn.Module, x: Tensor) -> int:
