@@ -120,8 +120,9 @@ def _cost_table(n_parameters: int, costs: Mapping[str, Mapping[int, Cost]]) -> T
     for n in BATCHES:
         a, b = 1e3 * first[n].latency, 1e3 * second[n].latency
         rows.append((f"Milliseconds for a batch of {n}", f"{a:.3g}", f"{b:.3g}", _share(a, b)))
-    where = f"CPU, {torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)}"
-    return Table(head=(where, *costs, "Share"), rows=tuple(rows), caption="Cost, before and after")
+    n_threads = torch.get_num_threads()
+    head = (f"CPU, {n_threads} thread{'s' * (n_threads > 1)}", *costs, "Share")
+    return Table(head=head, rows=tuple(rows), caption="Cost, before and after")
 
 
 def _share(whole: float, part: float) -> str:

@@ -1,6 +1,5 @@
 """What methods reach for what they cost, where they are one method at several values."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -80,7 +79,8 @@ def tradeoff_figure(part: Section) -> Figure:
         axes.plot(*np.transpose(chosen), color=COLOURS[0], linewidth=1, alpha=0.6)
         for point in sorted(points, key=lambda point: point.is_chosen):  # the grey ones below
             _draw_point(axes, point, _value(part, point))
-        _explain_grey(axes, points)
+        if not all(point.is_chosen for point in points):
+            _explain_grey(axes, "lower right" if part.higher_is_better else "upper right")
         # Two runs have an interval that would leave no room for the points.
         sds = [0.0 if point.value.n < 2 else point.value.sd for point in points]
         means = np.array([point.value.mean for point in points])
@@ -104,13 +104,11 @@ def _draw_point(axes: Axes, point: Point, name: str) -> None:
     axes.annotate(name, place, xytext=offset, textcoords="offset points", fontsize=8, color=colour)
 
 
-def _explain_grey(axes: Axes, points: Sequence[Point]) -> None:
-    """Adds a legend where some points are grey: the figure also stands without its caption."""
-    if all(point.is_chosen for point in points):
-        return
+def _explain_grey(axes: Axes, place: str) -> None:
+    """Adds a legend of the colours, since the figure also stands without its caption."""
     axes.plot([], "o", markersize=5, color=COLOURS[0], label="to be chosen")
     axes.plot([], "o", markersize=5, color=_GREY, label="on validation another beats it")
-    axes.legend(loc="best", fontsize=8, frameon=False)
+    axes.legend(loc=place, fontsize=8, frameon=False)
 
 
 def _value(part: Section, point: Point) -> str:
