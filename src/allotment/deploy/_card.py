@@ -13,6 +13,7 @@ import torch
 from jinja2 import Environment, StrictUndefined
 from torch.utils._pytree import tree_map
 
+from .._schema import Evaluation
 from ..modules import Cost, TaskNetwork, cost_of, with_every_component
 from ..records import RunRecord
 from ..report import Table, markdown_table
@@ -131,19 +132,21 @@ def _share(whole: float, part: float) -> str:
 
 def _result_table(record: RunRecord, task: str) -> Table | None:
     place = record.header.task_names.index(task)
-    found = {each.split: each for each in (record.outcome.test, record.outcome.validation) if each}
-    rows: dict[str, list[str]] = {}
-    for each in found.values():
-        numbers = {"Loss": each.losses[place]}
-        if each.accuracies is not None:
-            numbers["Accuracy"] = each.accuracies[place]
-        numbers |= {name: values[place] for name, values in each.metrics.items()}
-        for name, value in numbers.items():
-            shown = f"{100 * value:.2f} %" if name == "Accuracy" else f"{value:.4g}"
-            rows.setdefault(name, []).append("–" if np.isnan(value) else shown)
-    told = tuple((name, *values) for name, values in rows.items() if set(values) != {"–"})
-    head = ("", *(name.capitalize() for name in found))
-    return Table(head=head, rows=told, caption="Results") if told else None
+    found = [each for each in (record.outcome.test, record.outcome.validation) if each]
+    by_split = [_numbers(each, place) for each in found]
+    names = dict.fromkeys(name for numbers in by_split for name in numbers)
+    rows = tuple((name, *(own.get(name, "–") for own in by_split)) for name in names)
+    head = ("", *(each.split.capitalize() for each in found))
+    return Table(head=head, rows=rows, caption="Results") if rows else None
+
+
+def _numbers(found: Evaluation, place: int) -> dict[str, str]:
+    """Returns what is known of a task's results on a split, by name."""
+    values = {"Loss": found.losses, **found.metrics}
+    known = {name: f"{own[place]:.4g}" for name, own in values.items() if not np.isnan(own[place])}
+    if found.accuracies is not None and not np.isnan(found.accuracies[place]):
+        known["Accuracy"] = f"{100 * found.accuracies[place]:.2f} %"
+    return known
 
 
 def _sharing_table(record: RunRecord, task: str) -> Table | None:

@@ -66,21 +66,27 @@ def extract(
     were_modular = [isinstance(layer, ModularLayer) for layer in getattr(own, "layers", ())]
     replaced = _replace_layers(own, tasks, merge)
     fold = partial(folded, called_whole=replaced) if merge else _as_it_is
-    heads = [own.heads[at] if isinstance(own.heads, nn.ModuleList) else None for at in tasks]
+    heads = _heads(own, tasks)
     if isinstance(own, MultiTaskModel):
-        body, features = fold(own.body), own.features
+        body, features = own.body, own.features
         tells_task = own._tells_task and own.body not in replaced
     else:
         assert isinstance(own, MultiTaskNetwork)
-        tells_task, features = False, None
-        body = fold(_in_a_row(own, heads[0] if is_one else None, were_modular))
         if is_one:
-            return body.eval()
-    heads = [None if head is None else fold(head) for head in heads]
+            return fold(_in_a_row(own, heads[0], were_modular)).eval()
+        body, features, tells_task = _in_a_row(own, None, were_modular), None, False
+    body, heads = fold(body), [fold(head) for head in heads]
     if is_one:
         return _OneTask(body, heads[0], tasks[0] if tells_task else None, features).eval()
     names = {own.task_names[at]: at for at in tasks}
     return SeveralTasks(body, names, heads, features, tells_task=tells_task).eval()
+
+
+def _heads(network: TaskNetwork, tasks: Sequence[int]) -> list[nn.Module]:
+    """Returns the tasks' heads, which pass features on where there are none."""
+    if not isinstance(network.heads, nn.ModuleList):
+        return [nn.Identity() for _ in tasks]
+    return [network.heads[at] for at in tasks]
 
 
 def _as_it_is(module: nn.Module) -> nn.Module:
@@ -102,7 +108,9 @@ def _in_a_row(own: MultiTaskNetwork, head: nn.Module | None, were_modular: list[
     """Returns a stem, layers that are one task's, and its head, those that there are."""
     layers = {f"layer_{number}": layer for number, layer in enumerate(own.layers)}
     stem = {} if isinstance(own.stem, nn.Identity) else {"stem": own.stem}
-    parts = {**stem, **layers, **({} if head is None else {"head": head})}
+    parts: dict[str, nn.Module] = {**stem, **layers}
+    if head is not None and own.heads is not None:
+        parts["head"] = head
     takes_all = [name for name, is_one in zip(layers, were_modular, strict=True) if is_one]
     return Layers(OrderedDict(parts), takes_all, has_stem=bool(stem))
 
@@ -166,13 +174,13 @@ class _OneTask(nn.Module):
     def __init__(
         self,
         body: nn.Module,
-        head: nn.Module | None,
+        head: nn.Module,
         task: int | None,
         features: Features | None,
     ) -> None:
         super().__init__()
         self.body = body
-        self.head = nn.Identity() if head is None else head
+        self.head = head
         self.features = nn.Identity() if features is None else features
         self._told = {} if task is None else {"task": task}
 

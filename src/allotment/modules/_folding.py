@@ -150,18 +150,23 @@ def _sum_of(parts: Sequence[nn.Module], weights: Tensor, *, widens: bool) -> nn.
 
 def _side_by_side(parts: Sequence[nn.Module], weights: Tensor) -> SideBySide | None:
     """Returns one module for parts of one architecture, where their maps can be one wide map."""
-    first = parts[0]
-    if len(parts) == 1 or type(first) is not nn.Sequential or type(first[0]) not in _NORMS:
+    if len(parts) == 1 or not _is_map_and_activations(parts[0]):
         return None
-    like, *rest = first
-    is_divided = getattr(like, "groups", 1) > 1
-    has_others = any(type(one) not in _ELEMENTWISE for one in rest)
-    if is_divided or has_others or any(map(_has_hooks, first.modules())):
-        return None
-    maps = [cast(_Map, cast(nn.Sequential, part)[0]) for part in parts]
+    first, *others = (cast(nn.Sequential, part) for part in parts)
+    maps = [cast(_Map, part[0]) for part in (first, *others)]
     weight = torch.cat([one.weight.double() for one in maps])  # [C * O, I, ...]
-    wide = _like(cast(_Map, like), weight, torch.cat([_bias(one) for one in maps]))
-    return SideBySide(wide, rest, weights)
+    wide = _like(maps[0], weight, torch.cat([_bias(one) for one in maps]))
+    return SideBySide(wide, list(first)[1:], weights)
+
+
+def _is_map_and_activations(part: nn.Module) -> bool:
+    """Tells whether a component is a map, and after it what treats each number alike."""
+    if type(part) is not nn.Sequential or any(map(_has_hooks, part.modules())):
+        return False
+    first, *rest = part
+    is_divided = getattr(first, "groups", 1) > 1
+    is_map = type(first) in _NORMS and not is_divided
+    return is_map and all(type(one) in _ELEMENTWISE for one in rest)
 
 
 def _joined(first: nn.Module, second: nn.Module) -> nn.Module | None:
