@@ -22,9 +22,8 @@ import torch
 from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
-from allotment.allocation import SharedBottom
 from allotment.experiments import device_name
-from allotment.modules import Operations, TaskNetwork, extract
+from allotment.modules import Operations, TaskNetwork, extract, with_every_component
 from allotment.records import BudgetRecord, BudgetRow, describe_environment
 from allotment.report import budget_table, trunk_table
 from allotment.tasks import Split, Task
@@ -40,15 +39,6 @@ DESCRIPTION = (
 Times = dict[str, tuple[float, ...]]
 Call = Callable[[Tensor], Any]
 Measure = Callable[[TaskNetwork], dict[str, Any]]
-
-
-def full(network: TaskNetwork) -> nn.Module:
-    """Returns what a task would have if every gate were open."""
-    whole = deepcopy(network)
-    for layer in whole.modular_layers:
-        own = layer.allocation
-        layer.allocation = SharedBottom(own.n_tasks, own.n_components, reduce="mean")
-    return extract(whole, 0)
 
 
 @torch.no_grad()
@@ -76,10 +66,11 @@ def _wider(module: nn.Module, n_inputs: int, n_outputs: int) -> nn.Module:
     return nn.Linear(n_inputs * module.in_features, n_outputs * module.out_features)
 
 
-def forms(network: TaskNetwork) -> dict[str, nn.Module]:
+def forms(network: TaskNetwork, *, merge: bool = False) -> dict[str, nn.Module]:
     """Returns the full network, the one for all tasks, and each task's own, by name."""
-    own = {f"task {task}": extract(network, task) for task in range(network.n_tasks)}
-    return {"full": full(network), "trunk": extract(network, network.task_names), **own}
+    own = {f"task {task}": extract(network, task, merge=merge) for task in range(network.n_tasks)}
+    full = extract(with_every_component(network), 0, merge=merge)
+    return {"full": full, "trunk": extract(network, network.task_names, merge=merge), **own}
 
 
 def flops(module: nn.Module, x: Tensor) -> int:
@@ -136,10 +127,10 @@ RUNTIMES: dict[str, Callable[[nn.Module, Tensor], Call]] = {
 
 @torch.inference_mode()
 def measure_one(
-    network: TaskNetwork, task: Task, repeats: int, runtime: str = "torch"
+    network: TaskNetwork, task: Task, repeats: int, runtime: str = "torch", *, merge: bool = False
 ) -> dict[str, Any]:
     """Returns what one trained network's forms take; inputs are those of a task."""
-    modules = forms(network)
+    modules = forms(network, merge=merge)
     calls = {name: RUNTIMES[runtime](one, examples(task, 2)) for name, one in modules.items()}
     own = [name for name in modules if name.startswith("task")]
     found: dict[str, Any] = {}
@@ -192,7 +183,12 @@ def measured_row(
 
 
 def measure(
-    suite: Suite, repeats: int, runtime: str = "torch", folder: Path = KEPT
+    suite: Suite,
+    repeats: int,
+    runtime: str = "torch",
+    folder: Path = KEPT,
+    *,
+    merge: bool = False,
 ) -> list[BudgetRow]:
     """Trains what is not there yet, and measures all of it; as ONNX, what was trained alone."""
     tasks = suite.tasks()
@@ -202,10 +198,11 @@ def measure(
         case: [Trained(network=wider(run.network, TIMES), score=None) for run in runs]
         for case, runs in kept.items()
     }
-    titles = {suite.title: kept, f"{suite.title}, {TIMES} times as wide": wide}
+    title = f"{suite.title}, merged" if merge else suite.title
+    titles = {title: kept, f"{title}, {TIMES} times as wide": wide}
     if runtime == "onnx":
-        titles = {f"{suite.title}, as ONNX": kept}
-    one = partial(measure_one, task=tasks[0], repeats=repeats, runtime=runtime)
+        titles = {f"{title}, as ONNX": kept}
+    one = partial(measure_one, task=tasks[0], repeats=repeats, runtime=runtime, merge=merge)
     return [
         measured_row(title, *item, one) for title, found in titles.items() for item in found.items()
     ]
@@ -217,15 +214,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("suite", choices=list(SUITES))
     parser.add_argument("--threads", type=int, default=2, metavar="N")
     parser.add_argument("--runtime", choices=list(RUNTIMES), default="torch")
+    parser.add_argument("--merge", action="store_true", help="linear maps made one, as exports do")
     parser.add_argument("--repeats", type=int, default=30, metavar="N")
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a record of it")
     options = parser.parse_args(arguments)
     torch.set_num_threads(options.threads)
-    rows = measure(SUITES[options.suite], options.repeats, options.runtime)
+    suite = SUITES[options.suite]
+    rows = measure(suite, options.repeats, options.runtime, merge=options.merge)
     is_one = options.threads == 1
     threads = "processor time of one thread" if is_one else f"{options.threads} threads"
     runtime = "" if options.runtime == "torch" else f" --runtime {options.runtime}"
-    chosen = f"{options.suite} --threads {options.threads}{runtime}"
+    chosen = f"{suite.name} --threads {options.threads}{runtime}{' --merge' * options.merge}"
     record = BudgetRecord(
         command=f"python benchmarks/budgets.py {chosen}",
         description=f"{DESCRIPTION}; {threads}",

@@ -1,5 +1,6 @@
 """The card of a task: true numbers, and names that stay names."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,9 @@ ODD = "a|b <script>*x*</script> `c`"
 
 
 def network(allocate: Any, outputs: Any) -> al.MultiTaskNetwork:
-    layer = al.ModularLayer([nn.Linear(6, 8) for _ in range(2)], allocate(2))
-    return al.MultiTaskNetwork(
-        None, [layer, nn.ReLU()], {n: nn.Linear(8, k) for n, k in outputs.items()}
-    )
+    parts = [nn.Sequential(nn.Linear(6, 8), nn.ReLU()) for _ in range(2)]
+    layer = al.ModularLayer(parts, allocate(2), names=["left", "right"])
+    return al.MultiTaskNetwork(None, [layer], {n: nn.Linear(8, k) for n, k in outputs.items()})
 
 
 @fixture(scope="module")
@@ -40,7 +40,9 @@ def made(tmp_path_factory: Any) -> tuple[Card, Path]:
     )
     (folder,) = run_sweep(Sweep(experiment=mine, out=tmp_path_factory.mktemp("runs")))
     trained = al.load(folder, experiment=mine)
-    return card_of(read_run(folder), trained, tasks[0]), folder
+    record = read_run(folder)
+    record = replace(record, outcome=replace(record.outcome, best_round=7))
+    return card_of(record, trained, tasks[0]), folder
 
 
 class _Fixed(al.FixedMatrix):
@@ -57,12 +59,13 @@ def test_costs_are_those_of_the_network_and_of_the_part(made: Any) -> None:
     card, _ = made
     costs = rows_of(card, "Cost, before and after")
     linear, heads = 6 * 8 + 8, [8 * 2 + 2, 8 * 1 + 1]
-    assert costs["Parameters"] == (f"{2 * linear + sum(heads)}", f"{linear + heads[0]}")
-    # Two operations for each product, one task's head in either, and the sum of two components.
-    products = (2 * (2 * 6 * 8 + 2 * 8 + 8 * 2), 2 * (6 * 8 + 8 * 2))
-    assert costs["Operations for one example"] == tuple(str(n) for n in products)
-    assert all(float(ms) >= 0 for ms in costs["Milliseconds for a batch of 64"])
-    assert "50 % of the operations" in card.summary
+    whole, own = 2 * linear + sum(heads), linear + heads[0]
+    assert costs["Parameters"] == (f"{whole}", f"{own}", f"{100 * own / whole:.0f} %")
+    # Two operations for each product, and one task's head in either.
+    products = (2 * (2 * 6 * 8 + 8 * 2), 2 * (6 * 8 + 8 * 2))
+    assert costs["Operations for one example"] == (*map(str, products), "57 %")
+    assert all(float(ms) > 0 for ms in costs["Milliseconds for a batch of 64"][:2])
+    assert "57 % of the operations" in card.summary
 
 
 def test_results_sharing_and_origin_are_those_of_the_record(made: Any) -> None:
@@ -71,10 +74,11 @@ def test_results_sharing_and_origin_are_those_of_the_record(made: Any) -> None:
     assert rows_of(card, "Results")["Loss"] == (f"{test.losses[0]:.4g}",)
     assert rows_of(card, "Results")["Accuracy"] == (f"{100 * test.accuracies[0]:.2f} %",)
     assert rows_of(card, "What it shares, and with whom") == {"other": ("1 of 1", "2")}
-    assert rows_of(card, "What it uses") == {"1": ("1 of 2", "linear 0")}
+    assert rows_of(card, "What it uses") == {"1": ("1 of 2", "left")}
     origin = rows_of(card, "Where it came from")
     assert origin["Examples"][0].startswith("40 train examples, 40 test examples")
-    assert "rounds 10" in origin["Settings"][0]
+    assert origin["Rounds"] == ("10; weights of round 7",)
+    assert origin["Settings"] == ("batch_size 64, schedule alternating, learning_rate 0.001",)
 
 
 def test_names_are_shown_as_they_are(made: Any, tmp_path: Path) -> None:

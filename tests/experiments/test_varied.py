@@ -11,7 +11,7 @@ from allotment.analysis import used_parameters
 from allotment.experiments import Sweep, run_groups, run_sweep, varied
 from allotment.paper import EXPERIMENTS
 from allotment.records import read_run
-from allotment.report import section, tradeoff_table
+from allotment.report import section, tradeoff_figure, tradeoff_table
 from tests.experiments.toy import toy
 
 
@@ -105,9 +105,13 @@ def test_what_to_choose_is_decided_on_validation(tmp_path: Path) -> None:
                 test=replace(seen, accuracies=np.full(n_tasks, test)),
             )
             changed.append(replace(record, outcome=outcome))
-        table = tradeoff_table(section(changed, experiment.report_spec(changed)))
+        part = section(changed, experiment.report_spec(changed))
+        table = tradeoff_table(part)
         assert table is not None
-        return [str(row[-1]) for row in table.rows]
+        found = [str(row[-1]) for row in table.rows]
+        legend = tradeoff_figure(part).axes[0].get_legend()  # of what is grey, if anything is
+        assert (legend is not None) == ("no" in found)
+        return found
 
     assert choices([0.9, 0.8], [0.6, 0.7]) == ["yes", "no"]
     assert choices([0.8, 0.9], [0.7, 0.6]) == ["no", "yes"]

@@ -29,11 +29,6 @@ def flops(*widths: int) -> int:
 STEM = 2 * B * D * D
 
 
-def mixing(n: int) -> int:
-    """Returns the operations of a weighted sum of the outputs of all components."""
-    return 2 * n * B * D
-
-
 def test_operations_and_parameters_are_those_of_the_arithmetic() -> None:
     found = al.costs(a_network(), torch.randn(B, D), repeats=1)
     assert [cost.flops for cost in found.components] == [flops(2), flops(3), flops(3)]
@@ -42,7 +37,7 @@ def test_operations_and_parameters_are_those_of_the_arithmetic() -> None:
     assert found.tasks["b"].flops == STEM + flops(3, 3) + 2 * B * D * 4
     assert found.tasks["a"].parameters == D * D + D + 4 * D + D + 1
     head = 2 * B * D  # of the first task
-    assert found.full.flops == STEM + flops(2, 3, 3) + mixing(3) + head
+    assert found.full.flops == STEM + flops(2, 3, 3) + head
     assert found.full.parameters == sum(p.numel() for p in a_network().parameters())
 
 
@@ -101,7 +96,7 @@ def test_a_layer_inside_a_component_is_counted_with_it_and_by_itself() -> None:
     network = MultiTaskNetwork(None, [layer], task_names=["a", "b"])
     found = al.costs(network, torch.randn(B, D), repeats=1)
     assert network.layer_sizes == (2, 2)
-    whole = flops(2, 3) + mixing(2)
+    whole = flops(2, 3) + 2 * 2 * B * D  # a weighted sum of two
     assert [cost.flops for cost in found.components] == [whole, flops(4), flops(2), flops(3)]
     assert found.tasks["a"].flops == flops(4)
 
@@ -149,6 +144,14 @@ def test_each_task_may_have_an_example_of_its_own() -> None:
     found = al.costs(network, {"a": torch.randn(B, 3), "b": torch.randn(B, 4)}, repeats=1)
     assert found.tasks["a"].flops == 2 * B * D * 3 + flops(2)
     assert found.tasks["b"].flops == 2 * B * D * 4 + flops(2)
+
+
+def test_the_full_network_costs_what_a_task_does_that_uses_all_of_it() -> None:
+    found = al.costs(
+        a_network(al.FixedMatrix([[1, 1, 1], [1, 0, 0]])), torch.randn(B, D), repeats=1
+    )
+    # As it trains, the network has the operations of a weighted sum too.
+    assert found.full.flops == found.tasks["a"].flops
 
 
 def test_an_example_that_the_network_does_not_take_is_told() -> None:

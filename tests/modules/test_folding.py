@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from allotment import MultiTaskModel, MultiTaskNetwork, extract
-from allotment.allocation import FixedMatrix, SharedBottom
+from allotment.allocation import FixedMatrix, SharedBottom, SoftMatrix
 from allotment.modules import ModularLayer
 
 
@@ -44,6 +44,12 @@ def _once() -> nn.Module:
     return ModularLayer([nn.Tanh()], SharedBottom(1, 1))
 
 
+def convolution(size: int) -> nn.Module:
+    return nn.Sequential(
+        nn.Conv2d(3, 4, size, padding=size // 2, bias=False), nn.BatchNorm2d(4), nn.ReLU()
+    )
+
+
 IMAGE, ROWS = torch.randn(2, 3, 8, 8), torch.randn(5, 6)
 
 
@@ -70,10 +76,34 @@ IMAGE, ROWS = torch.randn(2, 3, 8, 8), torch.randn(5, 6)
             id="convolutions of other forms",
         ),
         param(
+            lambda: [of_sum(lambda: nn.Sequential(nn.Linear(6, 4), nn.Softmax(-1)))],
+            ROWS,
+            ["Linear", "Softmax"] * 3,
+            id="what is not linear",
+        ),
+        param(
             lambda: [of_sum(lambda: nn.Sequential(nn.Linear(6, 4), nn.ReLU()))],
             ROWS,
-            ["Linear", "ReLU"] * 3,
-            id="what is not linear",
+            ["Linear", "ReLU"],
+            id="side by side",
+        ),
+        param(
+            lambda: [of_sum(lambda: nn.Sequential(nn.Linear(8, 4), nn.Tanh(), nn.Dropout()))],
+            IMAGE,
+            ["Linear", "Tanh"],
+            id="side by side, in every place",
+        ),
+        param(
+            lambda: [of_sum(lambda: convolution(3), convolution(1))],
+            IMAGE,
+            ["Conv2d", "ReLU"] * 2,
+            id="side by side where forms are the same",
+        ),
+        param(
+            lambda: [of_sum(lambda: nn.Sequential(nn.Conv2d(3, 3, 3, groups=3), nn.ReLU()))],
+            IMAGE,
+            ["Conv2d", "ReLU"] * 3,
+            id="convolutions in groups",
         ),
         param(
             lambda: [of_sum(lambda: nn.Linear(6, 6)), nn.Dropout(0.5), nn.Linear(6, 2)],
@@ -152,6 +182,66 @@ def test_several_tasks_have_a_map_for_each_row() -> None:
     network = MultiTaskNetwork(None, [ModularLayer([nn.Linear(6, 6), nn.Linear(6, 6)], many)])
     own = extract(network, [0, 1, 2], merge=True)
     assert sum(isinstance(module, nn.Linear) for module in own.modules()) == 2
+
+
+@mark.parametrize(
+    ("rows", "n_maps"),
+    [
+        param([[1, 1, 0, 0], [0, 0, 1, 1]], 2, id="rows with nothing in common"),
+        param([[1, 1, 0, 0], [0, 1, 1, 1]], 4, id="a component in common"),
+    ],
+)
+def test_several_tasks_compute_no_component_twice(rows: list[list[int]], n_maps: int) -> None:
+    parts = [nn.Sequential(nn.Linear(6, 6), nn.ReLU()) for _ in range(4)]
+    network = MultiTaskNetwork(None, [ModularLayer(parts, FixedMatrix(rows))]).eval()
+    own = extract(network, [0, 1], merge=True)
+    assert sum(isinstance(module, nn.Linear) for module in own.modules()) == n_maps
+    for task, y in own(ROWS).items():
+        assert_close(y, network(ROWS, int(task)))
+
+
+def test_components_side_by_side_keep_their_shares() -> None:
+    parts = [nn.Sequential(nn.Linear(6, 4), nn.GELU()) for _ in range(3)]
+    allocation = SoftMatrix(1, 3)
+    nn.init.normal_(next(allocation.parameters()))
+    network = MultiTaskNetwork(None, [ModularLayer(parts, allocation)]).eval()
+    own = extract(network, 0, merge=True)
+    assert sum(isinstance(module, nn.Linear) for module in own.modules()) == 1
+    assert_close(own(ROWS), network(ROWS, 0))
+    rows = torch.export.Dim("rows")
+    program = torch.export.export(own, (ROWS,), dynamic_shapes=({0: rows},))
+    assert_close(program.module()(ROWS[:2]), network(ROWS[:2], 0))
+
+
+def test_what_happens_in_a_hook_is_not_lost() -> None:
+    parts = [nn.Sequential(nn.Linear(6, 4), nn.ReLU()) for _ in range(2)]
+    for part in parts:
+        part[0].register_forward_pre_hook(lambda _, given: (given[0] + 1,))
+    layer = ModularLayer(parts, SharedBottom(1, 2))
+    network = MultiTaskNetwork(None, [layer, nn.Linear(4, 4)]).eval()
+    network.layers[1].register_forward_pre_hook(lambda _, given: (2 * given[0],))
+    assert_close(extract(network, 0, merge=True)(ROWS), network(ROWS, 0))
+
+
+def test_a_component_in_a_model_of_ones_own_is_folded() -> None:
+    parts = [trained(convolution(3)), trained(convolution(3))]
+
+    class Body(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = ModularLayer(parts, FixedMatrix([[1, 0], [0, 1]]))
+
+        def forward(self, x: Tensor) -> Tensor:
+            y: Tensor = self.layer(x)
+            return y
+
+    network = MultiTaskModel(Body()).eval()
+    for tasks in (0, [0, 1]):
+        own = extract(network, tasks, merge=True)
+        assert not any(isinstance(module, nn.BatchNorm2d) for module in own.modules())
+        found = own(IMAGE) if tasks else {"0": own(IMAGE)}
+        for task, y in found.items():
+            assert_close(y, network(IMAGE, int(task)), rtol=1e-4, atol=1e-5)
 
 
 def test_sequences_inside_a_model_of_ones_own_are_left_to_it() -> None:

@@ -52,7 +52,8 @@ def test_full_network_has_every_component_of_the_trained_one(suite: Suite) -> No
     opened = deepcopy(network)
     for logits in logits_of(opened):
         logits[..., 0] = 9.0
-    assert_close(budgets.full(network)(x), opened(x, 0))
+    for merge in (False, True):
+        assert_close(budgets.forms(network, merge=merge)["full"](x), opened(x, 0))
 
 
 def test_flops_of_a_tasks_network_fall_with_its_gates(suite: Suite) -> None:

@@ -68,7 +68,6 @@ def export_network(options: Namespace) -> int:
     """Writes what tasks use of a run's network as a file, and says how near both are."""
     run, path = _trained(options), options.output
     examples = run.examples(options.task)
-    path.parent.mkdir(parents=True, exist_ok=True)
     made = export(
         run.network,
         options.task,
@@ -79,9 +78,10 @@ def export_network(options: Namespace) -> int:
     )
     inputs = ", ".join(f"{name} ({form})" for name, form in made.inputs.items())
     compared = f"{made.n_real} examples and {made.n_random} random inputs"
+    by = "ONNX Runtime" if path.suffix == ".onnx" else "torch"
     print(f"Wrote {path}: {', '.join(made.tasks)}.")
     print(f"Takes {inputs}; N is any number of rows.")
-    print(f"Largest difference from the network: {made.difference:.1e}, on {compared}.")
+    print(f"Largest difference from the network: {made.difference:.1e}, on {compared}, by {by}.")
     return 0
 
 

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import torch
 from jinja2 import Environment, StrictUndefined
-from torch import nn
 from torch.utils._pytree import tree_map
 
-from ..modules import Cost, TaskNetwork, cost_of
+from .._schema import Evaluation
+from ..modules import Cost, TaskNetwork, cost_of, with_every_component
 from ..records import RunRecord
 from ..report import Table, markdown_table
 from ..tasks import Task
@@ -76,19 +76,20 @@ def card_of(record: RunRecord, network: TaskNetwork, task: Task) -> Card:
         task: With the data that it was trained on.
     """
     header = record.header
-    scale = examples_of([task]).scale
-    whole = DeployedNetwork(network, [task.name], scale=scale, is_whole=True)
-    own = DeployedNetwork(network, [task.name], scale=scale)
-    costs = {"Whole network": _costs(whole, task), "This task's network": _costs(own, task)}
+    costs = {
+        "Whole network": _costs(with_every_component(network), task),
+        "This task's network": _costs(network, task),
+    }
+    n_parameters = sum(parameter.numel() for parameter in network.parameters())
     first, second = (by_batch[1] for by_batch in costs.values())
     tables = (
-        _cost_table(costs),
+        _cost_table(n_parameters, costs),
         _result_table(record, task.name),
         _sharing_table(record, task.name),
         _component_table(record, task.name),
         _origin_table(record, task),
     )
-    share = 100 * second.parameters / first.parameters
+    share = 100 * second.parameters / n_parameters
     summary = f"The network of this task has {share:.0f} % of the parameters of all tasks' network"
     if first.flops:
         needed = 100 * second.flops / first.flops
@@ -99,44 +100,53 @@ def card_of(record: RunRecord, network: TaskNetwork, task: Task) -> Card:
 
 
 @torch.no_grad()
-def _costs(network: nn.Module, task: Task) -> dict[int, Cost]:
-    """Returns what a network costs that takes the inputs of a task as they are stored, by batch."""
-    inputs = examples_of([task]).inputs
+def _costs(network: TaskNetwork, task: Task) -> dict[int, Cost]:
+    """Returns what a task's part of a network costs, from inputs as they are stored, by batch."""
+    inputs, scale = examples_of([task])
+    own = DeployedNetwork(network, [task.name], scale=scale)
 
     def rows(n: int) -> Any:  # some of them again where there are fewer
         return tree_map(lambda x: x[torch.arange(n) % len(x)], inputs)
 
-    return {n: cost_of(network, partial(network, rows(n)), _N_TIMES) for n in BATCHES}
+    return {n: cost_of(own, partial(own, rows(n)), _N_TIMES) for n in BATCHES}
 
 
-def _cost_table(costs: Mapping[str, Mapping[int, Cost]]) -> Table:
+def _cost_table(n_parameters: int, costs: Mapping[str, Mapping[int, Cost]]) -> Table:
     first, second = costs.values()
-    rows = [
-        ("Parameters", f"{first[1].parameters:,}", f"{second[1].parameters:,}"),
-        ("Operations for one example", f"{first[1].flops:,}", f"{second[1].flops:,}"),
-    ]
+    numbers = {
+        "Parameters": (n_parameters, second[1].parameters),
+        "Operations for one example": (first[1].flops, second[1].flops),
+    }
+    rows = [(name, f"{a:,}", f"{b:,}", _share(a, b)) for name, (a, b) in numbers.items()]
     for n in BATCHES:
-        times = (1e3 * first[n].latency, 1e3 * second[n].latency)
-        rows.append((f"Milliseconds for a batch of {n}", f"{times[0]:.2f}", f"{times[1]:.2f}"))
-    where = f"CPU, {torch.get_num_threads()} thread{'s' * (torch.get_num_threads() > 1)}"
-    return Table(head=(where, *costs), rows=tuple(rows), caption="Cost, before and after")
+        a, b = 1e3 * first[n].latency, 1e3 * second[n].latency
+        rows.append((f"Milliseconds for a batch of {n}", f"{a:.3g}", f"{b:.3g}", _share(a, b)))
+    n_threads = torch.get_num_threads()
+    head = (f"CPU, {n_threads} thread{'s' * (n_threads > 1)}", *costs, "Share")
+    return Table(head=head, rows=tuple(rows), caption="Cost, before and after")
+
+
+def _share(whole: float, part: float) -> str:
+    return f"{100 * part / whole:.0f} %" if whole else "–"
 
 
 def _result_table(record: RunRecord, task: str) -> Table | None:
     place = record.header.task_names.index(task)
-    found = {each.split: each for each in (record.outcome.test, record.outcome.validation) if each}
-    rows: dict[str, list[str]] = {}
-    for each in found.values():
-        numbers = {"Loss": each.losses[place]}
-        if each.accuracies is not None:
-            numbers["Accuracy"] = each.accuracies[place]
-        numbers |= {name: values[place] for name, values in each.metrics.items()}
-        for name, value in numbers.items():
-            shown = f"{100 * value:.2f} %" if name == "Accuracy" else f"{value:.4g}"
-            rows.setdefault(name, []).append("–" if np.isnan(value) else shown)
-    told = tuple((name, *values) for name, values in rows.items() if set(values) != {"–"})
-    head = ("", *(name.capitalize() for name in found))
-    return Table(head=head, rows=told, caption="Results") if told else None
+    found = [each for each in (record.outcome.test, record.outcome.validation) if each]
+    by_split = [_numbers(each, place) for each in found]
+    names = dict.fromkeys(name for numbers in by_split for name in numbers)
+    rows = tuple((name, *(own.get(name, "–") for own in by_split)) for name in names)
+    head = ("", *(each.split.capitalize() for each in found))
+    return Table(head=head, rows=rows, caption="Results") if rows else None
+
+
+def _numbers(found: Evaluation, place: int) -> dict[str, str]:
+    """Returns what is known of a task's results on a split, by name."""
+    values = {"Loss": found.losses, **found.metrics}
+    known = {name: f"{own[place]:.4g}" for name, own in values.items() if not np.isnan(own[place])}
+    if found.accuracies is not None and not np.isnan(found.accuracies[place]):
+        known["Accuracy"] = f"{100 * found.accuracies[place]:.2f} %"
+    return known
 
 
 def _sharing_table(record: RunRecord, task: str) -> Table | None:
@@ -175,7 +185,8 @@ def _origin_table(record: RunRecord, task: Task) -> Table:
     header, environment = record.header, record.environment
     training = header.settings.get("training", {})
     groups = {**training, **training.get("optimization", {}), **training.get("penalties", {})}
-    names = ("rounds", "batch_size", "schedule", "learning_rate", "budget")
+    names = ["batch_size", "schedule", "learning_rate"]
+    names += ["budget", "cost"] * (groups.get("budget") is not None)
     settings = ", ".join(f"{n} {groups[n]}" for n in names if groups.get(n) is not None)
     allocation = header.settings.get("allocation", {})
     options = ", ".join(f"{n} {v}" for n, v in allocation.items() if n != "kind")
@@ -184,15 +195,22 @@ def _origin_table(record: RunRecord, task: Task) -> Table:
         ("Condition", header.condition),
         ("Way of sharing", f"{allocation.get('kind', '')}{f' ({options})' if options else ''}"),
         ("Settings", settings),
-        ("Rounds done", f"{record.outcome.rounds:,}"),
+        ("Rounds", _rounds(record)),
         ("Command", header.command),
-        ("Commit", f"{environment.short_commit}, started {environment.started}"),
+        ("Commit", environment.short_commit),
+        ("Started", environment.started),
         ("Versions", f"allotment {environment.allotment}, torch {environment.torch}"),
         ("Device", environment.device),
         ("File", environment.source),
     ]
     told = tuple((name, value) for name, value in rows if value)
     return Table(head=("", ""), rows=told, caption="Where it came from")
+
+
+def _rounds(record: RunRecord) -> str:
+    """Returns how long was trained, and of which round the weights are."""
+    done, best = record.outcome.rounds, record.outcome.best_round
+    return f"{done:,}" if best is None else f"{done:,}; weights of round {best:,}"
 
 
 def _plain(text: str) -> str:

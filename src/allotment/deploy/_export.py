@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from .._checks import first_line
 from ..modules import TaskNetwork, as_network
@@ -23,6 +23,31 @@ from ._rows import Rows, rows_to_compare
 
 TOLERANCE = 1e-4  # of a difference, beside the largest output, or beside 1 where that is less
 _Run = Callable[[Rows], list[Tensor]]  # from rows to the outputs of tasks
+
+
+@dataclass(frozen=True)
+class _Traced:
+    """The operations of some tasks of a network, before they are a file.
+
+    Attributes:
+        program: For any number of rows.
+        tasks: One output each, in this order.
+        preprocessing: Of the table, if the network learnt from one.
+        input_names: One for each input.
+    """
+
+    program: torch.export.ExportedProgram
+    tasks: list[str]
+    preprocessing: TablePreprocessing | None
+    input_names: list[str]
+
+    def told(self) -> str:
+        """Returns what a file tells of itself, as JSON."""
+        if self.preprocessing is None:
+            return json.dumps({"tasks": self.tasks})
+        own = self.preprocessing.to_dict()
+        targets = [target for target in own["targets"] if target["name"] in self.tasks]
+        return json.dumps({"tasks": self.tasks, "inputs": own["inputs"], "targets": targets})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +121,12 @@ def export(
         whole.task_index(name)
     own = DeployedNetwork(whole, names, preprocessing=preprocessing, scale=scale)
     rows = rows_to_compare(examples, preprocessing, scale)
-    program = _traced(own, rows[0])
+    traced = _Traced(_traced(own, rows[0]), names, preprocessing, list(rows[0].feed))
+    path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         with _quiet():
-            run = _FORMATS[path.suffix](program, made, names, preprocessing, rows[0])
+            run = _FORMATS[path.suffix](traced, made)
         difference = max(_difference(whole, names, preprocessing, own, run) for own in rows)
         made.replace(path)
     return ExportedFile(
@@ -116,6 +142,14 @@ def export(
 def _traced(own: DeployedNetwork, rows: Rows) -> torch.export.ExportedProgram:
     """Returns the operations of a network, for any number of rows."""
     two = tree_map(lambda x: x[:2], rows.inputs)
+    try:
+        own(*two)
+    except Exception as error:  # whatever a user's module raises
+        found = [list(x.shape) for x in tree_leaves(rows.inputs)]
+        raise ValueError(
+            "`examples` should be such as the network takes. "
+            f"Found shapes {found}: {first_line(error)}"
+        ) from error
     shapes = (tree_map(lambda _: {0: torch.export.Dim("rows", min=1)}, two),)  # of `*inputs`
     try:
         with _quiet():
@@ -129,8 +163,8 @@ def _traced(own: DeployedNetwork, rows: Rows) -> torch.export.ExportedProgram:
             )
     except Exception as error:  # whatever a user's module raises
         raise ValueError(
-            "`network` should take the examples, and should be one that torch.export can follow "
-            f"for any number of rows. Found: {first_line(error)}"
+            "`network` should be one that torch.export can follow for any number of rows. "
+            f"Found: {first_line(error)}"
         ) from error
 
 
@@ -160,26 +194,13 @@ def _difference(
     return largest
 
 
-def _as_pt2(
-    program: torch.export.ExportedProgram,
-    path: Path,
-    tasks: Sequence[str],
-    preprocessing: TablePreprocessing | None,
-    rows: Rows,
-) -> _Run:
-    told = json.dumps(_told(tasks, preprocessing))
-    torch.export.save(program, path, extra_files={"allotment.json": told})
+def _as_pt2(traced: _Traced, path: Path) -> _Run:
+    torch.export.save(traced.program, path, extra_files={"allotment.json": traced.told()})
     loaded = torch.export.load(path).module()
     return lambda rows: list(loaded(*rows.inputs).values())
 
 
-def _as_onnx(
-    program: torch.export.ExportedProgram,
-    path: Path,
-    tasks: Sequence[str],
-    preprocessing: TablePreprocessing | None,
-    rows: Rows,
-) -> _Run:
+def _as_onnx(traced: _Traced, path: Path) -> _Run:
     try:
         import onnx
         import onnxruntime
@@ -190,59 +211,58 @@ def _as_onnx(
             f"`pip install 'allotment[onnx]'`. Found no {error.name}."
         ) from error
     made = torch.onnx.export(
-        program, input_names=list(rows.feed), output_names=list(tasks), verbose=False
+        traced.program,
+        input_names=traced.input_names,
+        output_names=traced.tasks,
+        verbose=False,
     )
     assert made is not None
     model = made.model_proto
-    if preprocessing is not None:
-        _take_texts(onnx, model, preprocessing)
-    onnx.helper.set_model_props(model, {"allotment": json.dumps(_told(tasks, preprocessing))})
+    if traced.preprocessing is not None:
+        _take_texts(onnx, model, traced.preprocessing)
+    _name_rows(model.graph)
+    onnx.helper.set_model_props(model, {"allotment": traced.told()})
     onnx.checker.check_model(model)
     onnx.save(model, path)
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return lambda rows: [torch.from_numpy(y) for y in session.run(list(tasks), rows.feed)]
+    return lambda rows: [torch.from_numpy(y) for y in session.run(traced.tasks, rows.feed)]
+
+
+def _name_rows(graph: Any) -> None:
+    """Calls the number of rows N, which torch gives a name of its own such as s21."""
+    name = graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    for value in [*graph.input, *graph.output, *graph.value_info]:
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param:
+                dim.dim_param = dim.dim_param.replace(name, "N")
 
 
 def _take_texts(onnx: Any, model: Any, preprocessing: TablePreprocessing) -> None:
     """Lets a model take texts, where a column holds them, in place of their places."""
     graph = model.graph
-    made = []
-    for given in graph.input:
-        column = next(c for c in preprocessing.inputs if c.name == given.name)
-        if not is_text(column):
-            continue
-        place = f"{given.name} (place)"
+    by_name = {given.name: given for given in graph.input}
+    columns = [column for column in preprocessing.inputs if is_text(column)]
+    for column in columns:
+        place = f"{column.name} (place)"
         for node in graph.node:
-            node.input[:] = [place if name == given.name else name for name in node.input]
+            node.input[:] = [place if name == column.name else name for name in node.input]
         categories = list(column.categories)  # type: ignore[attr-defined]
-        made.append(
-            onnx.helper.make_node(
-                "LabelEncoder",
-                [given.name],
-                [place],
-                domain="ai.onnx.ml",
-                keys_strings=categories,
-                values_int64s=list(range(len(categories))),
-                default_int64=len(categories),
-            )
+        encoder = onnx.helper.make_node(
+            "LabelEncoder",
+            [column.name],
+            [place],
+            domain="ai.onnx.ml",
+            keys_strings=categories,
+            values_int64s=list(range(len(categories))),
+            default_int64=len(categories),
         )
-        given.type.tensor_type.elem_type = onnx.TensorProto.STRING
-    for node in reversed(made):
-        graph.node.insert(0, node)
-    if made and not any(each.domain == "ai.onnx.ml" for each in model.opset_import):
+        graph.node.insert(0, encoder)
+        by_name[column.name].type.tensor_type.elem_type = onnx.TensorProto.STRING
+    if columns and not any(each.domain == "ai.onnx.ml" for each in model.opset_import):
         model.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 2))
 
 
 _FORMATS = {".onnx": _as_onnx, ".pt2": _as_pt2}
-
-
-def _told(tasks: Sequence[str], preprocessing: TablePreprocessing | None) -> dict[str, Any]:
-    """Returns what a file tells of itself, as JSON has it."""
-    if preprocessing is None:
-        return {"tasks": list(tasks)}
-    own = preprocessing.to_dict()
-    targets = [target for target in own["targets"] if target["name"] in tasks]
-    return {"tasks": list(tasks), "inputs": own["inputs"], "targets": targets}
 
 
 def _in_words(rows: Rows, *, takes_texts: bool) -> dict[str, str]:
@@ -259,12 +279,15 @@ def _in_words(rows: Rows, *, takes_texts: bool) -> dict[str, str]:
 @contextmanager
 def _quiet() -> Iterator[None]:
     """Keeps what torch's exporter says of its own affairs from a user, who can do nothing there."""
-    logger = logging.getLogger("torch.onnx")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    # The second logs a traceback of what is raised all the same.
+    names = ("torch.onnx", "torch._subclasses.fake_tensor")
+    levels = {logging.getLogger(name): logging.getLogger(name).level for name in names}
+    for logger in levels:
+        logger.setLevel(logging.CRITICAL)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             yield
     finally:
-        logger.setLevel(level)
+        for logger, level in levels.items():
+            logger.setLevel(level)

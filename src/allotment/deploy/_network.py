@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from ..modules import TaskNetwork, check_same_in_evaluation, extract
+from ..modules import TaskNetwork, check_same_in_evaluation, extract, tasks_have_parts
 from ..tasks import TablePreprocessing, preprocess
 from ._encoding import TableEncoder
 
@@ -23,7 +23,6 @@ class DeployedNetwork(nn.Module):
         tasks: Names of tasks.
         preprocessing: Of the table, if the network learnt from one.
         scale: What stored inputs are multiplied by, where it learnt from arrays.
-        is_whole: Whether it has all of the network, also what the tasks do not use.
     """
 
     def __init__(
@@ -33,7 +32,6 @@ class DeployedNetwork(nn.Module):
         *,
         preprocessing: TablePreprocessing | None = None,
         scale: float = 1.0,
-        is_whole: bool = False,
     ) -> None:
         super().__init__()
         for layer in network.modular_layers:
@@ -48,7 +46,7 @@ class DeployedNetwork(nn.Module):
             for name in tasks
             if name in units and units[name].classes is None
         }
-        self.body = _Whole(network, tasks) if is_whole else _body(network, tasks)
+        self.body = _body(network, tasks)
         self.eval().requires_grad_(False)
 
     def forward(self, *inputs: Any) -> dict[str, Tensor]:
@@ -71,8 +69,7 @@ class DeployedNetwork(nn.Module):
 
 def _body(network: TaskNetwork, tasks: Sequence[str]) -> nn.Module:
     """Returns the part of tasks, with linear maps made one; or the whole, where tasks have none."""
-    layers = network.modular_layers
-    if all(layer.has_parts and not layer.allocation.sees_examples for layer in layers):
+    if tasks_have_parts(network):
         return extract(network, tasks[0] if len(tasks) == 1 else list(tasks), merge=True)
     return _Whole(network, tasks)
 

@@ -45,6 +45,11 @@ def read_inputs(path: Path, preprocessing: TablePreprocessing | None = None) -> 
     if is_text:
         numbers = [_numbers(name, texts, {""}) for name, texts in columns.items()]
         return torch.tensor(numbers, dtype=torch.get_default_dtype()).T
+    return _as_tensors(path, columns)
+
+
+def _as_tensors(path: Path, columns: Mapping[str, NDArray[Any]]) -> Any:
+    """Returns the arrays of a file, or the one that it holds."""
     for name, array in columns.items():
         if array.dtype.kind not in "biuf":
             raise ValueError(

@@ -220,7 +220,8 @@ def device_name(device: str) -> str:
     """
     if device.startswith("cuda"):
         return str(torch.cuda.get_device_name(device))
-    return f"CPU, {torch.get_num_threads()} threads"
+    n_threads = torch.get_num_threads()
+    return f"CPU, {n_threads} thread{'s' * (n_threads > 1)}"
 
 
 def remade_runs(sweep: Sweep, members: Sequence[Member]) -> list[Run]:

@@ -44,6 +44,8 @@ from ._modularize import modularize as modularize
 from ._network import MultiTaskNetwork as MultiTaskNetwork
 from ._network import TaskNetwork as TaskNetwork
 from ._parts import check_same_in_evaluation as check_same_in_evaluation
+from ._parts import tasks_have_parts as tasks_have_parts
+from ._parts import with_every_component as with_every_component
 from ._penalties import budget_penalty as budget_penalty
 from ._penalties import connection_penalty as connection_penalty
 from ._penalties import disconnect_penalty as disconnect_penalty

@@ -20,6 +20,7 @@ from ._context import Pass, opened
 from ._extraction import extract
 from ._model import as_network
 from ._network import TaskNetwork
+from ._parts import tasks_have_parts, with_every_component
 
 COSTS = ("parameters", "flops", "latency")
 Call = tuple[tuple[Any, ...], dict[str, Any]]  # the arguments of a module, by place and by name
@@ -72,7 +73,8 @@ class Costs:
         components: Of each component, ``C`` of them, the layers side by side.
         tasks: Of each task's own network, by name: what `extract` returns, or the whole network
             where a task has none of its own.
-        full: Of the whole network, with every component evaluated.
+        full: Of the whole network. Operations and latency are those of a task which would use
+            every component, extracted as well, so that the form is the same.
         component_names: One for each component.
         layer_sizes: Components in each modular layer.
         measured: How latencies were measured, in words.
@@ -157,7 +159,7 @@ def component_costs(network: TaskNetwork, example_input: Any, kind: str) -> Tens
 @torch.no_grad()
 def _by_component(network: TaskNetwork, x: Any, kind: str, repeats: int) -> list[float]:
     """Returns one kind of cost of each component, in a pass of the first task."""
-    network = _with_everything(network)
+    network = _evaluating_all(network)
     calls = {} if kind == "parameters" else _calls(network, x)
     found: list[float] = []
     for layer in network.modular_layers:
@@ -203,19 +205,21 @@ def _calls(network: TaskNetwork, x: Any) -> dict[tuple[nn.Module, nn.Module], li
 @torch.no_grad()
 def _of_task(network: TaskNetwork, task: int, x: Any, repeats: int) -> Cost:
     """Returns the cost of a task's own network; of the whole one where it has none."""
-    call = partial(_passed, network, task, x)
-    own: nn.Module = network
-    try:
-        own = extract(network, task)
-        call = partial(own, x)
-    except ValueError:  # examples decide, gates are drawn, or all columns take part
-        pass
-    return cost_of(own, call, repeats)
+    _passed(network, task, x)  # tells of an example that it does not take
+    if not tasks_have_parts(network):
+        return cost_of(network, partial(network, x, task), repeats)
+    own = extract(network, task)
+    return cost_of(own, partial(own, x), repeats)
 
 
 @torch.no_grad()
 def _of_all(network: TaskNetwork, x: Any, repeats: int) -> Cost:
-    return cost_of(network, partial(_passed, _with_everything(network), 0, x), repeats)
+    """Returns the cost of the network; a pass is that of a task which uses every component."""
+    if tasks_have_parts(network):
+        call = partial(extract(with_every_component(network), 0), x)
+    else:
+        call = partial(_evaluating_all(network), x, 0)
+    return cost_of(network, call, repeats)
 
 
 def cost_of(module: nn.Module, call: Callable[[], Any], repeats: int) -> Cost:
@@ -223,7 +227,7 @@ def cost_of(module: nn.Module, call: Callable[[], Any], repeats: int) -> Cost:
     return Cost(_n_parameters(module), _operations(call), _latency(call, repeats))
 
 
-def _with_everything(network: TaskNetwork) -> TaskNetwork:
+def _evaluating_all(network: TaskNetwork) -> TaskNetwork:
     """Returns a copy that evaluates every component, used or not."""
     network = deepcopy(network)
     for layer in network.modular_layers:

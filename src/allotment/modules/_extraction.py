@@ -3,6 +3,7 @@
 from collections import OrderedDict
 from collections.abc import Sequence
 from copy import deepcopy
+from functools import partial
 from typing import Any
 
 from torch import Tensor, nn
@@ -54,7 +55,8 @@ def extract(
         merge: Whether linear maps become one where that is exact up to rounding: low-rank updates
             and the weights they update, a weighted sum of linear layers or of convolutions, one
             such layer after another unless that takes more weights, and batch normalisation after
-            either (a `BatchNorm1d` after a linear layer is taken to see ``[B, D]``). Dropout is
+            either (a `BatchNorm1d` after a linear layer is taken to see ``[B, D]``). Components of
+            one form that are such a map and activations become one, with a wide map. Dropout is
             left out, so the copy is for inference.
     """
     check_truth("merge", merge)
@@ -65,22 +67,28 @@ def extract(
     own = deepcopy(network).eval()
     were_modular = [isinstance(layer, ModularLayer) for layer in getattr(own, "layers", ())]
     replaced = _replace_layers(own, tasks, merge)
-    fold = folded if merge else _as_it_is
-    heads = [own.heads[at] if isinstance(own.heads, nn.ModuleList) else None for at in tasks]
+    fold = partial(folded, called_whole=replaced) if merge else _as_it_is
+    heads = _heads(own, tasks)
     if isinstance(own, MultiTaskModel):
-        body, features = fold(own.body), own.features
+        body, features = own.body, own.features
         tells_task = own._tells_task and own.body not in replaced
     else:
         assert isinstance(own, MultiTaskNetwork)
-        tells_task, features = False, None
-        body = fold(_in_a_row(own, heads[0] if is_one else None, were_modular))
         if is_one:
-            return body.eval()
-    heads = [None if head is None else fold(head) for head in heads]
+            return fold(_in_a_row(own, heads[0], were_modular)).eval()
+        body, features, tells_task = _in_a_row(own, None, were_modular), None, False
+    body, heads = fold(body), [fold(head) for head in heads]
     if is_one:
         return _OneTask(body, heads[0], tasks[0] if tells_task else None, features).eval()
     names = {own.task_names[at]: at for at in tasks}
     return SeveralTasks(body, names, heads, features, tells_task=tells_task).eval()
+
+
+def _heads(network: TaskNetwork, tasks: Sequence[int]) -> list[nn.Module]:
+    """Returns the tasks' heads, which pass features on where there are none."""
+    if not isinstance(network.heads, nn.ModuleList):
+        return [nn.Identity() for _ in tasks]
+    return [network.heads[at] for at in tasks]
 
 
 def _as_it_is(module: nn.Module) -> nn.Module:
@@ -108,7 +116,9 @@ def _in_a_row(own: MultiTaskNetwork, head: nn.Module | None, were_modular: list[
     """Returns a stem, layers that are one task's, and its head, those that there are."""
     layers = {f"layer_{number}": layer for number, layer in enumerate(own.layers)}
     stem = {} if isinstance(own.stem, nn.Identity) else {"stem": own.stem}
-    parts = {**stem, **layers, **({} if head is None else {"head": head})}
+    parts: dict[str, nn.Module] = {**stem, **layers}
+    if head is not None and own.heads is not None:
+        parts["head"] = head
     takes_all = [name for name, is_one in zip(layers, were_modular, strict=True) if is_one]
     return Layers(OrderedDict(parts), takes_all, has_stem=bool(stem))
 
@@ -172,13 +182,13 @@ class _OneTask(nn.Module):
     def __init__(
         self,
         body: nn.Module,
-        head: nn.Module | None,
+        head: nn.Module,
         task: int | None,
         features: Features | None,
     ) -> None:
         super().__init__()
         self.body = body
-        self.head = nn.Identity() if head is None else head
+        self.head = head
         self.features = nn.Identity() if features is None else features
         self._told = {} if task is None else {"task": task}
 

@@ -185,18 +185,23 @@ def prune(network: TaskNetwork, components: Mapping[str, Sequence[int]] | None =
     }
     chosen = _unused(layers) if components is None else _checked(components, layers)
     names = tuple(layers[name].names[at] for name, places in chosen.items() for at in places)
-    done: set[int] = set()
+    allocations = {layers[name].allocation: places for name, places in chosen.items()}
+    for allocation, places in allocations.items():  # once each: several layers may have one
+        allocation.keep_components(_others(allocation.n_components, places))
     for name, places in chosen.items():
-        layer = layers[name]
-        kept = [at for at in range(len(layer.components)) if at not in places]
-        if id(layer.allocation) not in done:  # several layers may have one
-            done.add(id(layer.allocation))
-            layer.allocation.keep_components(kept)
-        layer.components = nn.ModuleList(layer.components[at] for at in kept)
-        layer.names = [layer.names[at] for at in kept]
-        layer.kinds = [layer.kinds[at] for at in kept]
+        _keep_components(layers[name], _others(len(layers[name].components), places))
     network.number_layers()
     return Pruned(chosen, names, before - _n_parameters(network), before)
+
+
+def _others(n: int, places: Sequence[int]) -> list[int]:
+    return [at for at in range(n) if at not in places]
+
+
+def _keep_components(layer: ModularLayer, places: Sequence[int]) -> None:
+    layer.components = nn.ModuleList(layer.components[at] for at in places)
+    layer.names = [layer.names[at] for at in places]
+    layer.kinds = [layer.kinds[at] for at in places]
 
 
 def _unused(layers: Mapping[str, ModularLayer]) -> dict[str, list[int]]:

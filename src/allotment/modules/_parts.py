@@ -2,15 +2,17 @@
 
 from collections import OrderedDict
 from collections.abc import Sequence
+from copy import deepcopy
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..allocation import Allocation
+from ..allocation import Allocation, SharedBottom
 from ._inputs import call_with
 from ._layer import ModularLayer
 from ._mixing import summed
+from ._network import TaskNetwork
 from ._structures import each_tensor
 
 NAMED: Any = object()  # no input by place: the names of a call are a dict of inputs
@@ -64,6 +66,30 @@ class Nothing(nn.Module):
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
         return each_tensor(torch.zeros_like, self.component(*arguments, **options))
+
+
+def tasks_have_parts(network: TaskNetwork) -> bool:
+    """Tells whether each task has a part of its own, the same in every evaluation."""
+    return all(
+        layer.has_parts
+        and not layer.allocation.sees_examples
+        and layer.allocation.same_in_evaluation
+        for layer in network.modular_layers
+    )
+
+
+def with_every_component(network: TaskNetwork) -> TaskNetwork:
+    """Returns a network in which every task uses every component, where tasks have parts.
+
+    What is extracted of it has the form of a task's own part, so that both can be compared.
+    """
+    if not tasks_have_parts(network):
+        return network
+    made = deepcopy(network)
+    for layer in made.modular_layers:
+        own = layer.allocation
+        layer.allocation = SharedBottom(own.n_tasks, own.n_components, reduce="mean")
+    return made
 
 
 def row_of(layer: ModularLayer, task: int) -> tuple[float, ...]:

@@ -48,14 +48,14 @@ class SeveralTasks(nn.Module):
         self,
         body: nn.Module,
         tasks: Mapping[str, int],
-        heads: Sequence[nn.Module | None],
+        heads: Sequence[nn.Module],
         features: Features | None,
         *,
         tells_task: bool,
     ) -> None:
         super().__init__()
         self.body = body
-        self.heads = nn.ModuleList(nn.Identity() if head is None else head for head in heads)
+        self.heads = nn.ModuleList(heads)
         self.features = nn.Identity() if features is None else features
         self.tasks = dict(tasks)
         self._tells_task = tells_task

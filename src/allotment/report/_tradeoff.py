@@ -1,6 +1,7 @@
 """What methods reach for what they cost, where they are one method at several values."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -79,6 +80,8 @@ def tradeoff_figure(part: Section) -> Figure:
         axes.plot(*np.transpose(chosen), color=COLOURS[0], linewidth=1, alpha=0.6)
         for point in sorted(points, key=lambda point: point.is_chosen):  # the grey ones below
             _draw_point(axes, point, _value(part, point))
+        if not all(point.is_chosen for point in points):
+            _explain_grey(axes, higher_is_better=part.higher_is_better)
         # Two runs have an interval that would leave no room for the points.
         sds = [0.0 if point.value.n < 2 else point.value.sd for point in points]
         means = np.array([point.value.mean for point in points])
@@ -100,6 +103,16 @@ def _draw_point(axes: Axes, point: Point, name: str) -> None:
     axes.plot(*place, "o", markersize=5, color=colour)
     offset = (4, 5) if point.is_chosen else (4, -11)
     axes.annotate(name, place, xytext=offset, textcoords="offset points", fontsize=8, color=colour)
+
+
+def _explain_grey(axes: Axes, *, higher_is_better: bool) -> None:
+    """Adds a legend of the colours, since the figure also stands without its caption."""
+    axes.plot([], "o", markersize=5, color=COLOURS[0], label="to be chosen")
+    axes.plot([], "o", markersize=5, color=_GREY, label="on validation another beats it")
+    place: Literal["lower right", "upper right"] = (
+        "lower right" if higher_is_better else "upper right"
+    )
+    axes.legend(loc=place, fontsize=8, frameon=False)
 
 
 def _value(part: Section, point: Point) -> str:

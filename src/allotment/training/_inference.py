@@ -86,8 +86,6 @@ def _outputs(network: TaskNetwork, task: int, part: Any) -> Tensor:
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # whatever a user's module raises
-        if is_told(error):
-            raise
         raise ValueError(
             f"`inputs` should be such as the network takes for task {network.task_names[task]!r}. "
             f"Found inputs {in_words(part)}: {first_line(error)}"
