@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -17,7 +18,7 @@ from ._baselines import runs_beside, train_beside
 from ._dead import are_optional, dead_sentence
 from ._display import bar
 from ._new_tasks import NewTasks
-from ._result import FitResult
+from ._result import Baselines, FitResult
 from ._signals import asked_by_signals
 from ._train import Progress, train
 
@@ -95,12 +96,48 @@ def fit(
         finally:
             part.write_back()
         return replace(result, drift=part.drift())
-    history: list[LogEntry] = []
     run = Run(network, tasks, seed, settings)
     beside = runs_beside(run, baselines) if baselines is not False else None
     asked: list[str] = []
-    told: set[str] = set()  # tasks that were left with nothing on the way
-    with asked_by_signals(asked.append, terminates=False), bar(settings.rounds, show) as shown:
+    compared = None
+    with asked_by_signals(asked.append, terminates=False):
+        trained = _trained(run, device, on_progress, show, asked)
+        was_interrupted = bool(asked)
+        if beside is not None and _is_whole(trained.outcome, settings):
+            compared = train_beside(
+                trained.outcome, run.tasks, beside, device=device, show=show, asked=asked
+            )
+    if trained.outcome.status == "finished" or _are_finite(trained.outcome.weights):
+        run.network.load_state_dict(trained.outcome.weights)
+    network.eval()
+    result = _result(run, trained, was_interrupted=was_interrupted, baselines=compared)
+    dead = result.dead()
+    known = dead_sentence(dead) if dead and set(dead) <= trained.told else ""
+    for sentence in result.warnings():
+        if sentence != known:
+            warnings.warn(sentence, stacklevel=2)
+    return result
+
+
+class _Trained(NamedTuple):
+    """One run after its training."""
+
+    outcome: Outcome
+    history: list[LogEntry]
+    told: set[str]  # tasks that were left with nothing on the way, which was said then
+
+
+def _trained(
+    run: Run,
+    device: torch.device | str,
+    on_progress: Callable[[Progress], None],
+    show: bool | None,
+    asked: Sequence[str],
+) -> _Trained:
+    """Trains a run to its end, or until it is ``asked`` to stop."""
+    history: list[LogEntry] = []
+    told: set[str] = set()
+    with bar(run.settings.rounds, show) as shown:
         for progress in train([run], device=device):
             history += progress.entries or []
             told |= {name for dead in progress.dead or [] for name in dead}
@@ -109,45 +146,36 @@ def fit(
                 _tell(on_progress, progress, run)
                 if asked:
                     progress.stop()
-        was_interrupted = bool(asked)
-        assert progress.outcomes is not None
-        outcome = progress.outcomes[0]
-        compared = None
-        if beside is not None and _is_whole(outcome, settings):
-            compared = train_beside(
-                outcome, run.tasks, beside, device=device, show=show, asked=asked
-            )
-    if outcome.status == "finished" or _are_finite(outcome.weights):
-        run.network.load_state_dict(outcome.weights)
-    network.eval()
-    allocations = [layer.allocation for layer in run.network.modular_layers]
-    result = FitResult(
+    assert progress.outcomes is not None
+    return _Trained(progress.outcomes[0], history, told)
+
+
+def _result(
+    run: Run, trained: _Trained, *, was_interrupted: bool, baselines: Baselines | None
+) -> FitResult:
+    network, outcome = run.network, trained.outcome
+    allocations = [layer.allocation for layer in network.modular_layers]
+    return FitResult(
         embeddings=outcome.matrix,
         probabilities=outcome.probabilities,
-        history=history,
+        history=trained.history,
         validation=outcome.validation,
         test=outcome.test,
         best_round=outcome.best_round,
         failed_step=outcome.failed_step,
         failed_cause=outcome.failed_cause,
         rounds=outcome.rounds,
-        rounds_planned=settings.rounds,
+        rounds_planned=run.settings.rounds,
         was_interrupted=was_interrupted,
         task_names=tuple(task.name for task in run.tasks),
-        component_names=run.network.component_names,
-        layer_sizes=run.network.layer_sizes,
-        are_optional=are_optional(run.network),
+        component_names=network.component_names,
+        layer_sizes=network.layer_sizes,
+        are_optional=are_optional(network),
         is_learnt=any(own.is_learnt for own in allocations),
         is_binary=all(own.is_binary and not own.sees_examples for own in allocations),
         n_examples={task.name: n_examples(task.train) for task in run.tasks},
-        baselines=compared,
+        baselines=baselines,
     )
-    dead = result.dead()
-    known = dead_sentence(dead) if dead and set(dead) <= told else ""
-    for sentence in result.warnings():
-        if sentence != known:
-            warnings.warn(sentence, stacklevel=2)
-    return result
 
 
 def _is_whole(outcome: Outcome, settings: TrainingSettings) -> bool:
