@@ -124,57 +124,66 @@ def docs(options: Namespace) -> int:
 def generated_pages(root: Path) -> dict[Path, str]:
     """Returns what the pages that are made from the kept results should hold."""
     from ..report import (
-        Headline,
         deployment_blocks,
         markdown_comparison,
-        markdown_page,
-        markdown_part,
         markdown_results,
-        readme_results,
         scale_blocks,
-        speed_summary,
         speed_table,
         with_block,
     )
 
+    results, docs = root / "results", root / "docs"
     records, compared, when = _kept(root)
-    specs = [_remarked(each, root / "results") for each in report_specs(records)]
-    suites = [_remarked(each.report_spec(compared), root / "results") for each in COMPARISONS]
+    specs = [_remarked(each, results) for each in report_specs(records)]
+    suites = [_remarked(each.report_spec(compared), results) for each in COMPARISONS]
     well_trained = {(WELL_TRAINED.name, method.name) for method in WELL_TRAINED.methods}
     compared += [r for r in records if (r.header.experiment, r.header.method) in well_trained]
     suites.append(WELL_TRAINED.report_spec(compared))
-    maps, causes, remedies = (
-        [_remarked(each.report_spec(when), root / "results") for each in kind]
-        for kind in (MAPS, CAUSES, REMEDIES)
-    )
-    mapped = [record for record in when if record.header.experiment in {m.name for m in MAPS}]
-    when_page = [
-        markdown_page(*MAP_PAGE, mapped, maps),
-        markdown_part(*causes_page(when), when, causes),
-        markdown_part(*remedy_page(when), when, remedies),
-    ]
-    timings = root / "results" / "speed"
-    speed = f"\n## Speed\n\n{speed_table(timings)}\n"
-    readme = (root / "README.md").read_text(encoding="utf-8")
-    readme = with_block(
-        readme, "results", readme_results(records, specs, [Headline(*row) for row in HEADLINES])
-    )
-    readme = with_block(readme, "speed", speed_summary(timings))
-    readme = with_block(readme, "map", f"{map_summary(when)}\n\n{remedy_summary(when)}")
+    speed = f"\n## Speed\n\n{speed_table(results / 'speed')}\n"
     blocks = {
-        root / "docs" / "scale.md": scale_blocks(timings),
-        root / "docs" / "deploy.md": deployment_blocks(root / "results" / "deploy"),
+        docs / "scale.md": scale_blocks(results / "speed"),
+        docs / "deploy.md": deployment_blocks(results / "deploy"),
+        root / "README.md": _readme_blocks(results, records, specs, when),
     }
     filled = {path: path.read_text(encoding="utf-8") for path in blocks}
     for path, parts in blocks.items():
         for name, text in parts.items():
             filled[path] = with_block(filled[path], name, text)
     return {
-        root / "docs" / "results.md": markdown_results(records, specs) + speed,
-        root / "docs" / "comparison.md": markdown_comparison(compared, suites),
-        root / "docs" / "when.md": "\n".join(when_page),
+        docs / "results.md": markdown_results(records, specs) + speed,
+        docs / "comparison.md": markdown_comparison(compared, suites),
+        docs / "when.md": _when_page(results, when),
         **filled,
-        root / "README.md": readme,
+    }
+
+
+def _when_page(results: Path, when: list[RunRecord]) -> str:
+    """Returns the page of when learnt gates pay, why they lose, and what is recommended."""
+    from ..report import markdown_page, markdown_part
+
+    maps, causes, remedies = (
+        [_remarked(each.report_spec(when), results) for each in kind]
+        for kind in (MAPS, CAUSES, REMEDIES)
+    )
+    mapped = [record for record in when if record.header.experiment in {m.name for m in MAPS}]
+    return "\n".join(
+        [
+            markdown_page(*MAP_PAGE, mapped, maps),
+            markdown_part(*causes_page(when), when, causes),
+            markdown_part(*remedy_page(when), when, remedies),
+        ]
+    )
+
+
+def _readme_blocks(
+    results: Path, records: list[RunRecord], specs: list["ReportSpec"], when: list[RunRecord]
+) -> dict[str, str]:
+    from ..report import Headline, readme_results, speed_summary
+
+    return {
+        "results": readme_results(records, specs, [Headline(*row) for row in HEADLINES]),
+        "speed": speed_summary(results / "speed"),
+        "map": f"{map_summary(when)}\n\n{remedy_summary(when)}",
     }
 
 

@@ -206,24 +206,26 @@ def _choice_text(ran: Sequence[Standing]) -> list[str]:
 
 def goal_text(records: Sequence[RunRecord]) -> str:
     """Returns whether the goal is met: nowhere worse, and better on at least three suites."""
-    every = {contest.name: standing(contest, records) for contest in CONTESTS}
-    ran = {name: own for name, own in every.items() if own is not None}
+    ran = [own for each in CONTESTS if (own := standing(each, records)) is not None]
     if not ran:
         return "The recommended allocation (`allotment run remedy --suite NAME`) is not run yet."
-    worse = [name for name, own in ran.items() if own.is_worse]
-    better = [name for name, own in ran.items() if own.is_better]
-    missing = [name for name in every if name not in ran]
-    is_failed = bool(worse) or len(better) + len(missing) < N_BETTER
-    is_met = not worse and not missing and len(better) >= N_BETTER
-    verdict = "is met" if is_met else "is not met" if is_failed else "is not met so far"
+    worse = [own.contest.name for own in ran if own.is_worse]
+    better = [own.contest.name for own in ran if own.is_better]
+    missing = [each.name for each in CONTESTS if each not in [own.contest for own in ran]]
     left = f" Not run yet: {_list(missing)}." if missing else ""
     return (
-        f"The goal for the recommended allocation {verdict}: nowhere worse than the better of a "
-        f"shared bottom and no sharing, and better than both on at least {N_BETTER} of "
-        f"{len(every)} suites. On {len(ran)} suites run with seeds that no choice saw, it is "
-        f"better than both on {_list(better)} and worse than the better one on {_list(worse)} "
-        f"(90 % intervals, seed by seed).{left}"
+        f"The goal for the recommended allocation {_is_met(worse, better, missing)}: nowhere worse "
+        "than the better of a shared bottom and no sharing, and better than both on at least "
+        f"{N_BETTER} of {len(CONTESTS)} suites. On {len(ran)} suites run with seeds that no choice "
+        f"saw, it is better than both on {_list(better)} and worse than the better one on "
+        f"{_list(worse)} (90 % intervals, seed by seed).{left}"
     )
+
+
+def _is_met(worse: Sequence[str], better: Sequence[str], missing: Sequence[str]) -> str:
+    if worse or len(better) + len(missing) < N_BETTER:
+        return "is not met"
+    return "is not met so far" if missing or len(better) < N_BETTER else "is met"
 
 
 def _list(names: Sequence[str]) -> str:
