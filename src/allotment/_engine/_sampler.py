@@ -9,10 +9,10 @@ import torch
 from torch import Tensor
 
 from .._streams import stream
+from .._threads import one_thread
 from ..settings import ROUNDS_PER_BLOCK
 from ..tasks import GeneratedDataset, Split, Task, some_targets, target_spec
 from ._batch import Block
-from ._threads import one_thread
 
 if TYPE_CHECKING:
     from ._dataset import DeviceDataset, KnownLabels

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from .._checks import first_line
 from .._streams import torch_stream
+from .._threads import one_thread
 from ..settings import TrainingSettings
 from ._batch import Block
 from ._batches import Batches, DeviceBatches
@@ -34,7 +35,6 @@ from ._recording import Gradients, GraphSteps, fastest_convolutions, traced
 from ._run import Run
 from ._run_by_run import RunByRun
 from ._streaming import StreamedBatches
-from ._threads import one_thread
 from ._updates import EMA, AllocationUpdates
 from ._vmapped import Vmapped
 

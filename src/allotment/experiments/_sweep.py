@@ -11,6 +11,7 @@ import torch
 
 from .._checks import check_at_least
 from .._schema import RunHeader
+from .._threads import one_thread
 from ..modules import difference
 from ..settings import ROUNDS_PER_BLOCK
 from ..training import Run, check_device, have_like_examples, step_operations
@@ -173,7 +174,9 @@ def run_groups(sweep: Sweep) -> Iterator[RunGroup]:
     conditions = sweep.experiment.data.conditions
     together = [conditions] if sweep.experiment.data.joined else [(each,) for each in conditions]
     for part in together:
-        for group in _whole_groups(sweep, part):
+        with one_thread():  # thousands of small networks: threads would wait for each other
+            groups = _whole_groups(sweep, part)
+        for group in groups:
             yield from group.divided(sweep.group_size)
 
 
