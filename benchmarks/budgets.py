@@ -190,7 +190,7 @@ def measure(
     *,
     merge: bool = False,
 ) -> list[BudgetRow]:
-    """Trains what is not there yet, and measures all of it; as ONNX, what was trained alone."""
+    """Trains what is not there yet, and measures all of it; merged or as ONNX without the wide."""
     tasks = suite.tasks()
     train_all(suite, tasks, folder)
     kept = read_all(suite, tasks, folder)
@@ -198,10 +198,9 @@ def measure(
         case: [Trained(network=wider(run.network, TIMES), score=None) for run in runs]
         for case, runs in kept.items()
     }
-    title = f"{suite.title}, merged" if merge else suite.title
-    titles = {title: kept, f"{title}, {TIMES} times as wide": wide}
-    if runtime == "onnx":
-        titles = {f"{title}, as ONNX": kept}
+    titles = {suite.title: kept, f"{suite.title}, {TIMES} times as wide": wide}
+    if merge or runtime == "onnx":
+        titles = {f"{suite.title}{', merged' * merge}{', as ONNX' * (runtime == 'onnx')}": kept}
     one = partial(measure_one, task=tasks[0], repeats=repeats, runtime=runtime, merge=merge)
     return [
         measured_row(title, *item, one) for title, found in titles.items() for item in found.items()

@@ -75,6 +75,15 @@ def test_a_budget_stands_beside_the_full_network(tmp_path: Path) -> None:
     assert blocks["growth"] == "Not measured yet."
 
 
+def test_merged_networks_stand_behind_the_others_among_budgets_alone(tmp_path: Path) -> None:
+    (tmp_path / "budgets_b.json").write_text(BUDGETS.to_json())
+    merged = replace(BUDGETS, rows=(replace(HALF, suite="Made up, merged"),))
+    (tmp_path / "merged_a.json").write_text(merged.to_json())
+    blocks = deployment_blocks(tmp_path)
+    assert blocks["budgets"].index("| Made up | ") < blocks["budgets"].index("| Made up, merged |")
+    assert "merged" not in blocks["trunk"]
+
+
 def test_a_late_task_has_a_row_for_each_way(tmp_path: Path) -> None:
     (tmp_path / "growing_a.json").write_text(GROWTH.to_json())
     rows = deployment_blocks(tmp_path)["growth"].splitlines()

@@ -69,7 +69,16 @@ class Nothing(nn.Module):
 
 
 def tasks_have_parts(network: TaskNetwork) -> bool:
-    """Tells whether each task has a part of its own, the same in every evaluation."""
+    """Tells whether each task has a part of its own, the same in every evaluation.
+
+    >>> from allotment import MultiTaskNetwork
+    >>> layer = ModularLayer([nn.Linear(8, 4), nn.Linear(8, 4)], SharedBottom(1, 2))
+    >>> tasks_have_parts(MultiTaskNetwork(None, [layer]))
+    True
+
+    Args:
+        network: Any network; those whose gates see examples or are drawn have no such parts.
+    """
     return all(
         layer.has_parts
         and not layer.allocation.sees_examples
@@ -82,6 +91,15 @@ def with_every_component(network: TaskNetwork) -> TaskNetwork:
     """Returns a network in which every task uses every component, where tasks have parts.
 
     What is extracted of it has the form of a task's own part, so that both can be compared.
+
+    >>> from allotment import FixedMatrix, MultiTaskNetwork
+    >>> layer = ModularLayer([nn.Linear(8, 4), nn.Linear(8, 4)], FixedMatrix([[1, 0], [0, 1]]))
+    >>> with_every_component(MultiTaskNetwork(None, [layer])).modular_layers[0].allocation.matrix()
+    tensor([[1., 1.],
+            [1., 1.]])
+
+    Args:
+        network: The network, which stays as it is.
     """
     if not tasks_have_parts(network):
         return network

@@ -16,9 +16,10 @@ _WORDS = {"count": "gates", "flops": "FLOPs"}
 def deployment_blocks(folder: Path) -> dict[str, str]:
     """Returns the parts of the page about deployment that are made from records in ``folder``."""
     budgets = [read_budgets(path) for path in sorted(folder.glob("budgets_*.json"))]
+    merged = [read_budgets(path) for path in sorted(folder.glob("merged_*.json"))]
     growth = [read_growth(path) for path in sorted(folder.glob("growing_*.json"))]
     return {
-        "budgets": _joined(_block(record, budget_table(record)) for record in budgets),
+        "budgets": _joined(_block(record, budget_table(record)) for record in budgets + merged),
         "trunk": _joined(_block(record, trunk_table(record)) for record in budgets),
         "growth": _joined(_block(record, growth_table(record)) for record in growth),
     }
