@@ -285,6 +285,7 @@ def test_the_demo_leaves_a_report_and_never_takes_an_old_folder(
     Path("runs/demo-1").mkdir(parents=True)
     answer = allotment("demo")
     assert (answer.status, answer.error) == (0, "")
+    assert "baselines=True" in answer.out  # how to find out whether to use it
     for name in _demo.INTRODUCTIONS:
         assert EXPERIMENTS[name].title in answer.out
     page = Path("runs/demo-2/report.html")

@@ -24,6 +24,13 @@ INTRODUCTIONS = {
     ),
 }
 
+WHEN_NOT = (
+    "Both are at their best for learnt gates: tasks disagree, and nothing but the gates can keep "
+    "them apart. Where all tasks are related a shared bottom does as well, and where examples "
+    "abound a network for each task can do better (docs/when.md). For tasks of your own, "
+    "fit(network, tasks, baselines=True) trains all three and says which to take."
+)
+
 
 def demo(options: Namespace) -> int:
     """Trains two small experiments, says what was learnt, and leaves a report."""
@@ -44,6 +51,8 @@ def demo(options: Namespace) -> int:
         with Display(console) as display:
             folders = run_sweep(sweep, display)
         print_results(console, experiment, folders)
+    console.print("\n[bold]When not to use it[/bold]")
+    console.print(WHEN_NOT, highlight=False)
     page = out / "report.html"
     write_page([out], page)
     say(console, f"\nReport, to open in a browser: {page.resolve()}")
