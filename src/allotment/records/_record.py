@@ -105,7 +105,10 @@ def _filled(defaults: dict[str, Any], values: dict[str, Any]) -> dict[str, Any]:
 def environment_from(value: dict[str, Any]) -> Environment:
     """Returns the environment that was written as ``value``."""
     resumed = tuple(environment_from(part) for part in value.get("resumed", ()))
-    environment = Environment(**_known(Environment, value) | {"resumed": resumed})
+    known = _known(Environment, value) | {"resumed": resumed}
+    if known.get("device") == "CPU, 1 threads":  # as 0.2.0 wrote it
+        known["device"] = "CPU, 1 thread"
+    environment = Environment(**known)
     check_fields(environment)
     return environment
 

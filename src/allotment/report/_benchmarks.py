@@ -86,9 +86,10 @@ def _short(timing: Timing) -> str:
 
 def speed_block(record: SpeedRecord) -> str:
     found = record.environment
+    threads = f"{found.n_threads} thread{'s' * (found.n_threads != 1)}"
     lines = [
         f"**{record.benchmark}**: `{record.command}`",
-        f"Machine: {record.processor}, {found.n_threads} threads; device: {found.device}",
+        f"Machine: {record.processor}, {threads}; device: {found.device}",
         f"Commit: {found.short_commit} (torch {found.torch}, Python {found.python})",
     ]
     blocks = ["  \n".join(lines), markdown_table(timing_table(record))]
