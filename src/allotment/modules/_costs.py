@@ -288,8 +288,7 @@ def _in_words(example: Any, repeats: int) -> str:
     size = len(tensors[0]) if tensors else 1
     where = tensors[0].device.type if tensors else "cpu"
     threads = torch.get_num_threads()
-    plural = "s" * (threads > 1)
-    on = f"a CPU with {threads} thread{plural}" if where == "cpu" else where
+    on = f"a CPU with {threads} thread{'s' * (threads > 1)}" if where == "cpu" else where
     return f"Latency: median of {repeats} passes of a batch of {size}, on {on}."
 
 

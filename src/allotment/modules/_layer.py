@@ -263,13 +263,12 @@ def _check_parts(components: object, allocation: object) -> None:
         raise TypeError(f"`components` should be a list of modules. Found {described(components)}.")
     if not isinstance(allocation, Allocation):
         raise TypeError(f"`allocation` should be an Allocation. Found {described(allocation)}.")
-    n_components = len(components)  # type: ignore[arg-type]
-    if allocation.n_components != n_components:
+    parts = list(components)  # type: ignore[call-overload]
+    if allocation.n_components != len(parts):
         raise ValueError(
             "`allocation` should have one gate per component. Found "
-            f"{allocation.n_components} gates for {n_components} components."
+            f"{allocation.n_components} gates for {len(parts)} components."
         )
-    parts = list(components)  # type: ignore[call-overload]
     for place, part in enumerate(parts):
         first = next(at for at, other in enumerate(parts) if other is part)
         if first != place:

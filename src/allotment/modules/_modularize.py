@@ -1,6 +1,5 @@
 """Named parts of a model made modular."""
 
-import re
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
@@ -10,20 +9,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from .._checks import (
-    check_choice,
-    check_count,
-    check_truth,
-    check_whole,
-    described,
-    is_list_of,
-    nearest,
-)
+from .._checks import check_choice, check_count, check_truth, described, is_list_of
 from ..allocation import Allocation, GumbelMatrix
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, update_of, why_no_update
 from ._model import MultiTaskModel
 from ._network import Features, Heads
+from ._part_names import check_apart, named_parts
 
 Allocate = Callable[..., Allocation]  # from numbers of tasks and of components
 
@@ -89,8 +81,8 @@ def modularize(
     check_count("rank", rank)
     check_truth("freeze", freeze, or_none=True)
     body = _copied(model)
-    counts = _named(parts, body)
-    _check_apart(counts, body)
+    counts = named_parts(parts, body)
+    check_apart(counts, body)
     layers: dict[nn.Module, nn.Module] = {}
     for name, n in counts.items():
         part = body.get_submodule(name)
@@ -243,47 +235,6 @@ def _draw_anew(copy: nn.Module, name: str) -> None:
             )
         reset()
     copy.requires_grad_(True)
-
-
-def _named(parts: Mapping[str, int], body: nn.Module) -> dict[str, int]:
-    """Returns the number of components of each part, patterns replaced by what they name."""
-    known = [name for name, _ in body.named_modules(remove_duplicate=False) if name]
-    found: dict[str, int] = {}
-    if not isinstance(parts, Mapping):
-        raise TypeError(
-            "`parts` should be a dict with the number of components by the name of a part. "
-            f"Found {described(parts)}."
-        )
-    for given, n in parts.items():
-        check_whole(f"parts[{given!r}]", n)
-        names = [name for name in known if re.fullmatch(_as_expression(given), name)]
-        if not names:
-            raise ValueError(
-                "`parts` should name modules inside the model. "
-                f"Found {given!r}, which is not among {known}." + nearest(given, known)
-            )
-        for name in names:
-            if found.setdefault(name, n) != n:
-                raise ValueError(
-                    "`parts` should give each module one number of components. "
-                    f"Found {found[name]} and {n} for {name!r}."
-                )
-    return found
-
-
-def _as_expression(pattern: str) -> str:
-    return re.escape(pattern).replace(r"\*\*", ".*").replace(r"\*", r"[^.]*")
-
-
-def _check_apart(parts: Mapping[str, int], body: nn.Module) -> None:
-    modules = {name: body.get_submodule(name) for name in parts}
-    for outer, module in modules.items():
-        inside = set(module.modules()) - {module}
-        for inner, other in modules.items():
-            if other in inside:
-                raise ValueError(
-                    f"`parts` should lie outside of each other. Found {inner!r} inside {outer!r}."
-                )
 
 
 def _warn_of_ties(body: nn.Module, name: str) -> None:
