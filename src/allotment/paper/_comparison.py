@@ -99,8 +99,8 @@ COMPARISONS = (
         CLUSTERS,
         n_tasks=40,
         tasks=lambda choice: three_clusters(choice.data_folder, held_out=HELD_OUT),
-        # A twentieth of the paper's rounds: six runs of 21 methods are what an H200 does in 15
-        # minutes. Of the paper's rates, a third and three times as much, all methods did best with
+        # A twentieth of the paper's rounds, with which six runs of 21 methods would take hours of
+        # an H200 (nine runs took 12.5 minutes). Of the paper's rates, a third and three times as much, all methods did best with
         # the last on validation, so the search begins there. The mean over forty tasks varies
         # little: one run a rate tells rates apart.
         training=CLUSTERS.training.changed(
