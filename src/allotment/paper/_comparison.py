@@ -100,9 +100,9 @@ COMPARISONS = (
         n_tasks=40,
         tasks=lambda choice: three_clusters(choice.data_folder, held_out=HELD_OUT),
         # A twentieth of the paper's rounds, with which six runs of 21 methods would take hours of
-        # an H200 (nine runs took 12.5 minutes). Of the paper's rates, a third and three times as much, all methods did best with
-        # the last on validation, so the search begins there. The mean over forty tasks varies
-        # little: one run a rate tells rates apart.
+        # an H200 (nine runs took 12.5 minutes). Of the paper's rates, a third and three times as
+        # much, all methods did best with the last on validation, so the search begins there. The
+        # mean over forty tasks varies little: one run a rate tells rates apart.
         training=CLUSTERS.training.changed(
             rounds=1_000, learning_rate=1e-3, allocation_learning_rate=2e-2
         ),
