@@ -178,7 +178,7 @@ def by_train(options: argparse.Namespace) -> Iterator[None]:
 def settings_of(options: argparse.Namespace) -> al.TrainingSettings:
     """Returns how all ways train."""
     optimization = al.Optimization(
-        learning_rate=1e-4, allocation_learning_rate=1e-2, optimizer=fused_adam
+        learning_rate=options.rate, allocation_learning_rate=1e-2, optimizer=fused_adam
     )
     return al.TrainingSettings(
         rounds=max(options.steps // N_TASKS, 1),
@@ -220,6 +220,7 @@ def measured(
     marks = options.marks[max(WARM_UP // steps_per_mark, 1) :]
     gaps = [1e3 * (b - a) / steps_per_mark for a, b in pairwise(marks)]
     print(f"{name}: {median(gaps):.1f} ms a step", flush=True)
+    n_told = max(N_TASKS // steps_per_mark, 1)  # losses of a round, or of the rounds of an entry
     return LargeWay(
         name=name,
         milliseconds=median(gaps),
@@ -227,8 +228,8 @@ def measured(
         slowest=max(gaps),
         n_steps=len(gaps) * steps_per_mark,
         gibibytes=torch.cuda.max_memory_allocated() / 2**30 if is_gpu else None,
-        first_loss=mean(options.losses[:N_TASKS]),
-        last_loss=mean(options.losses[-N_TASKS:]),
+        first_loss=mean(options.losses[:n_told]),
+        last_loss=mean(options.losses[-n_told:]),
     )
 
 
@@ -279,6 +280,7 @@ def main() -> int:
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--steps", type=int, default=320)
     parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--rate", type=float, default=3e-4, help="of learning")
     parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--width", type=int, default=1_024)
     parser.add_argument("--depth", type=int, default=12)
