@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from pytest import CaptureFixture, MonkeyPatch, mark, param
+from pytest import CaptureFixture, MonkeyPatch, importorskip, mark, param
 
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 ALONE = "own_loop"  # every day in a process of its own; the others only nightly
+NEEDS = {"torchjd_gradients": "torchjd", "optuna_search": "optuna"}  # what a GPU's machine may lack
 
 
 def test_there_are_examples() -> None:
@@ -23,6 +24,7 @@ def test_there_are_examples() -> None:
 def test_an_example_runs(
     path: Path, tmp_path: Path, monkeypatch: MonkeyPatch, capsys: CaptureFixture[str]
 ) -> None:
+    importorskip(NEEDS.get(path.stem, "torch"))
     # Here, since a process of its own would spend most of its time on imports.
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "argv", [str(path)])

@@ -29,7 +29,7 @@ def noise_that_opens(gates: Sequence[int], n_components: int) -> Tensor:
 
 
 def a_matrix(n_components: int, n_batches: int) -> GumbelMatrix:
-    matrix = GumbelMatrix(4, n_components, temperature=Annealing()).to(DEVICE)
+    matrix = GumbelMatrix(4, n_components, temperature=Annealing(), keeps_one=False).to(DEVICE)
     matrix.logits.data.normal_(std=0.3)
     matrix.n_batches.fill_(n_batches)
     return matrix

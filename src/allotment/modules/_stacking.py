@@ -229,7 +229,7 @@ def _by_vmap(module: nn.Module, stacked: Stacked, call: Call, is_stacked: bool) 
     whole: list[Any] = []  # an output as it is, since `vmap` takes nothing but tensors
 
     def tensors(parameters: dict[str, Tensor], arguments: tuple[Any, ...], options: Any) -> Any:
-        y = functional_call(module, parameters, arguments, options)
+        y = call_with_parameters(module, parameters, arguments, options)
         if isinstance(y, Tensor):
             return y
         whole.append(y)
@@ -254,5 +254,24 @@ def _one_by_one(
         parameters = {name: value[position] for name, value in stacked.items()}
         first = [call.first[position]] if is_stacked else call.arguments[:1]
         given = (*first, *call.arguments[1:])
-        outputs.append(functional_call(module, parameters, given, call.options))
+        outputs.append(call_with_parameters(module, parameters, given, call.options))
     return by_tensor(lambda parts: torch.stack(list(parts)), outputs)
+
+
+def call_with_parameters(
+    module: nn.Module, parameters: Mapping[str, Tensor], arguments: tuple[Any, ...], options: Any
+) -> Any:
+    """Returns what a module makes of a call with other parameters, also inside a pass of FSDP.
+
+    `FullyShardedDataParallel` sets parameters as plain attributes too for as long as a pass lasts;
+    Python finds those first, and `functional_call` alone would go on with the old parameters.
+    """
+    hidden = [
+        (own, name) for own in module.modules() for name in own._parameters.keys() & vars(own)
+    ]
+    taken = [(own, name, vars(own).pop(name)) for own, name in hidden]
+    try:
+        return functional_call(module, dict(parameters), arguments, options)
+    finally:
+        for own, name, value in taken:
+            vars(own)[name] = value
