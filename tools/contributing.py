@@ -1,5 +1,6 @@
 """Writes the parts of CONTRIBUTING.md that the source decides: the drawing and the tree.
 
+The README gets what the kept test records say.
 `make docs` runs it. ``python -m tools.contributing --check`` says whether they are up to date.
 """
 
@@ -7,11 +8,12 @@ import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from tools.gpu_tests import with_records
 from tools.imports import Module, Package
 
 REPOSITORY = Path(__file__).parents[1]
 ROOT = REPOSITORY / "src" / "allotment"
-PAGE = REPOSITORY / "CONTRIBUTING.md"
+PAGE, README = REPOSITORY / "CONTRIBUTING.md", REPOSITORY / "README.md"
 
 RINGS: dict[str, tuple[str, ...]] = {
     "core": ("_ops", "allocation", "modules"),
@@ -132,6 +134,8 @@ def main() -> int:
         return int(new != old)
     PAGE.write_text(new, encoding="utf-8")
     print(f"Wrote {PAGE}.")
+    README.write_text(with_records(README.read_text(encoding="utf-8")), encoding="utf-8")
+    print(f"Wrote {README}.")
     return 0
 
 

@@ -27,7 +27,13 @@ from ._record import (
 )
 from ._shapes import check_entries, check_outcome, check_snapshots
 
-_NO_RUNS = ("speed", "deploy", KEPT_RATES)  # folders of other records
+_NO_RUNS = (
+    "speed",
+    "deploy",
+    KEPT_RATES,
+    "gpu_tests.json",
+    "cpu_tests.json",
+)  # folders of other records
 _DIGITS = 6  # of a final number
 _DIGITS_OVER_TIME = 4
 _MAX_ENTRIES = 60
@@ -80,7 +86,7 @@ def read_kept(folder: Path) -> list[RunRecord]:
     if not folder.is_dir():
         raise RecordError(f"Kept runs should be read from a folder that exists. Found `{folder}`.")
     others = {folder / name for name in _NO_RUNS}
-    paths = sorted(p for p in folder.rglob("*.json") if not others & {*p.parents})
+    paths = sorted(p for p in folder.rglob("*.json") if not others & {p, *p.parents})
     return [run for path in paths for run in _read_file(path)]
 
 
