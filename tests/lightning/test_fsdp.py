@@ -1,4 +1,4 @@
-"""Stacked components in a network that `FullyShardedDataParallel` divides, on the CPU."""
+"""Components of one architecture where `FullyShardedDataParallel` divides a network, on a CPU."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,16 +27,24 @@ def one_process(tmp_path: Path) -> Iterator[None]:
 
 # Of one process, and of parts of torch that it calls itself.
 @mark.filterwarnings("ignore")
+@mark.parametrize("is_stacked", [True, False])
 @mark.parametrize("case", ["own, joint", "modularized, joint"])
-def test_components_have_their_own_parameters_in_a_pass(case: str, one_process: None) -> None:
+def test_components_have_their_own_parameters_in_a_pass(
+    case: str, is_stacked: bool, one_process: None
+) -> None:
     network = as_network(CASES[case]().network, ["a", "b", "c"])
+    for parameter in network.parameters():  # a modularized network has equal components
+        parameter.data += 0.1 * torch.randn_like(parameter)
     x = torch.randn(5, 6)
+    torch.manual_seed(1)  # of the gates
     expected = network(x, 1)
     expected.sum().backward()
     gradient = sum(p.grad.sum() for p in network.parameters() if p.grad is not None)
     network.zero_grad()
-    StackedForm(network)
+    if is_stacked:
+        StackedForm(network)
     divided = FullyShardedDataParallel(network, use_orig_params=True, device_id=torch.device("cpu"))
+    torch.manual_seed(1)
     found = divided(x, 1)
     found.sum().backward()
     assert_close(found, expected)
