@@ -19,6 +19,7 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.optim.lr_scheduler import LambdaLR
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # so that it runs as a script, from anywhere
 import allotment as al
@@ -29,8 +30,8 @@ from benchmarks.measurement import write
 
 N_TASKS, N_FAMILIES, N_CLASSES = 32, 4, 8
 WAYS = ("auto", "ddp", "fsdp", "train")
-WARM_UP = 10  # steps before the clock starts
-MARKS = 3  # times that `train` tells of its progress, each after ten rounds
+UNTIMED = 10  # steps before the clock starts
+ROUNDS_PER_MARK = 10  # after so many `train` tells of its progress
 
 
 class FeedForward(nn.Module):
@@ -154,7 +155,7 @@ def under_lightning(strategy: str, options: argparse.Namespace) -> Iterator[None
         devices=1,
         strategy=chosen,
         precision="bf16-mixed",
-        max_steps=options.steps,
+        max_steps=options.steps if strategy == "auto" else min(options.steps, options.timed),
         logger=False,
         enable_checkpointing=False,
         enable_progress_bar=False,
@@ -167,18 +168,22 @@ def under_lightning(strategy: str, options: argparse.Namespace) -> Iterator[None
 
 def by_train(options: argparse.Namespace) -> Iterator[None]:
     """Trains by `train`, which tells of its progress every ten rounds."""
-    settings = settings_of(options).changed(mixed_precision="bfloat16", rounds=MARKS * 10)
+    settings = settings_of(options).changed(mixed_precision="bfloat16")
     run = al.Run(network(options), synthetic_text(options), 0, settings)
     for progress in al.train([run], device=options.device):
-        options.marks.append(now(options.device))
-        options.losses += [float(entry.losses.mean()) for entry in progress.entries or []]
+        if progress.outcomes is None:  # the last one tells how it ended, and of no more rounds
+            options.marks.append(now(options.device))
+            options.losses.append(float(progress.losses[0]))
         yield
 
 
 def settings_of(options: argparse.Namespace) -> al.TrainingSettings:
     """Returns how all ways train."""
     optimization = al.Optimization(
-        learning_rate=options.rate, allocation_learning_rate=1e-2, optimizer=fused_adam
+        learning_rate=options.rate,
+        allocation_learning_rate=1e-2,
+        lr_schedule=partial(warmed_up, steps=options.warm_up),
+        optimizer=fused_adam,
     )
     return al.TrainingSettings(
         rounds=max(options.steps // N_TASKS, 1),
@@ -190,6 +195,11 @@ def settings_of(options: argparse.Namespace) -> al.TrainingSettings:
 def fused_adam(groups: Any) -> torch.optim.Optimizer:
     """Returns the optimizer of all ways."""
     return torch.optim.Adam(groups, fused=True)
+
+
+def warmed_up(optimizer: torch.optim.Optimizer, *, steps: int) -> LambdaLR:
+    """Returns a schedule whose rates rise over the first steps, and then stay."""
+    return LambdaLR(optimizer, lambda step: min((step + 1) / steps, 1.0))
 
 
 def now(device: str) -> float:
@@ -217,7 +227,7 @@ def measured(
     finally:
         if torch.distributed.is_initialized():  # so that the next strategy begins its own
             torch.distributed.destroy_process_group()
-    marks = options.marks[max(WARM_UP // steps_per_mark, 1) :]
+    marks = options.marks[UNTIMED // steps_per_mark :]
     gaps = [1e3 * (b - a) / steps_per_mark for a, b in pairwise(marks)]
     print(f"{name}: {median(gaps):.1f} ms a step", flush=True)
     n_told = max(N_TASKS // steps_per_mark, 1)  # losses of a round, or of the rounds of an entry
@@ -278,9 +288,11 @@ def main() -> int:
     """Measures all ways, prints their table, and writes a record if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--steps", type=int, default=320)
+    parser.add_argument("--steps", type=int, default=640)
+    parser.add_argument("--timed", type=int, default=96, help="steps of DDP and FSDP")
     parser.add_argument("--batch", type=int, default=16)
-    parser.add_argument("--rate", type=float, default=3e-4, help="of learning")
+    parser.add_argument("--rate", type=float, default=1e-4, help="of learning")
+    parser.add_argument("--warm-up", type=int, default=96, help="steps over which rates rise")
     parser.add_argument("--length", type=int, default=512)
     parser.add_argument("--width", type=int, default=1_024)
     parser.add_argument("--depth", type=int, default=12)
@@ -297,7 +309,9 @@ def main() -> int:
     ways: list[LargeWay] = []
     for name in options.ways:
         if name == "train":
-            ways.append(measured("train", partial(by_train, options), 10 * N_TASKS, options))
+            ways.append(
+                measured("train", partial(by_train, options), ROUNDS_PER_MARK * N_TASKS, options)
+            )
         else:
             train = partial(under_lightning, name, options)
             ways.append(measured(f"Lightning, {name}", train, 1, options))
