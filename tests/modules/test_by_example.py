@@ -7,9 +7,9 @@ from pytest import mark, param
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+from allotment._ops import mix
 from allotment.allocation import Allocation
 from allotment.modules import ModularLayer
-from allotment.modules._mixing import mixed_by_example
 from tests.allocation.made_up import ByExample, TopOne
 from tests.modules.components import of_mixed_architectures, stacked
 
@@ -40,7 +40,7 @@ def test_mixing_by_example_is_a_sum_for_each(
             for b in range(n_examples)
         ]
     )
-    assert_close(mixed_by_example(weights, groups), expected)
+    assert_close(mix(weights, groups), expected)
 
 
 @mark.parametrize("allocate", [ByExample, TopOne])
@@ -127,4 +127,4 @@ def test_weights_of_a_batch_and_equal_weights_of_its_examples_agree() -> None:
     layer, x = ModularLayer([nn.Linear(4, 2) for _ in range(3)], allocation), torch.randn(5, 4)
     weights = allocation.weights(0, x)
     outputs = torch.stack([component(x) for component in layer.components])
-    assert_close(layer(x, task=0), mixed_by_example(weights.expand(5, 3), [outputs]))
+    assert_close(layer(x, task=0), mix(weights.expand(5, 3), [outputs]))

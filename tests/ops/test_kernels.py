@@ -102,15 +102,17 @@ def mixed(weights: Tensor, *groups: Tensor) -> Tensor:
     ("n_groups", "group_size"), [(1, 1), (3, 1), (7, 1), (8, 1), (2, 4), (1, 16), (2, 3)]
 )
 @mark.parametrize("size", [(1, 1), (9, 7), (40, 33)], ids=["one pixel", "odd", "several tiles"])
+@mark.parametrize("examples", [(), (2,)], ids=["one row", "by example"])
 def test_mix(
     n_groups: int,
     group_size: int,
     size: tuple[int, int],
+    examples: tuple[int, ...],
     dtype: torch.dtype,
     assert_same: BothWays,
 ) -> None:
     groups = [torch.randn(group_size, 2, 6, *size).to(dtype) for _ in range(n_groups)]
-    assert_same(mixed, [torch.rand(n_groups * group_size), *groups])
+    assert_same(mixed, [torch.rand(*examples, n_groups * group_size), *groups])
 
 
 @mark.parametrize("sizes", [(3, 1), (1,) * 9], ids=["unequal groups", "too many groups"])
@@ -123,17 +125,19 @@ def test_mix_without_a_kernel_for_the_groups(
 
 @mark.parametrize(("n_groups", "group_size"), [(3, 1), (2, 3)])
 @mark.parametrize("has_own_outputs", [True, False])
+@mark.parametrize("examples", [(), (2,)], ids=["one row", "by example"])
 def test_mix_over_runs(
     n_groups: int,
     group_size: int,
     has_own_outputs: bool,
+    examples: tuple[int, ...],
     dtype: torch.dtype,
     assert_same: BothWays,
 ) -> None:
     runs = (3,) if has_own_outputs else ()
     groups = [torch.randn(*runs, group_size, 2, 8, 6, 5).to(dtype) for _ in range(n_groups)]
     in_dims = (0, *[0 if has_own_outputs else None] * n_groups)
-    weights = torch.rand(3, n_groups * group_size)
+    weights = torch.rand(3, *examples, n_groups * group_size)
     assert_same(vmap(mixed, in_dims=in_dims), [weights, *groups])
 
 

@@ -16,16 +16,22 @@ MOST_GROUPS = 8  # a kernel has so many arguments for them
 def mix(weights: Tensor, outputs: Sequence[Tensor]) -> Tensor:
     """Returns the weighted sum of outputs that stand in groups, ``[G, B, ...]`` each.
 
-    ``weights``, shape ``[C]``, are in the order of the groups and of the outputs in each.
+    ``weights``, shape ``[C]``, or ``[B, C]`` with those of each example's own, are in the order of
+    the groups and of the outputs in each.
     """
     sizes = {len(group) for group in outputs}
     if can_fuse(outputs[0][0]) and len(outputs) <= MOST_GROUPS and len(sizes) == 1:
         # As they come from one convolution: the channels of a group one after another.
         channels = [group.transpose(0, 1).flatten(1, 2) for group in outputs]
-        y: Tensor = _Mix.apply(weights.unsqueeze(0), *channels)  # type: ignore[no-untyped-call]
+        rows = weights.reshape(-1, weights.shape[-1])
+        y: Tensor = _Mix.apply(rows, *channels)  # type: ignore[no-untyped-call]
         return y
-    together = outputs[0] if len(outputs) == 1 else torch.cat(list(outputs))
-    return (weights.to(together.dtype) @ together.flatten(1)).view(together.shape[1:])
+    together = outputs[0] if len(outputs) == 1 else torch.cat(list(outputs))  # [C, B, ...]
+    weights = weights.to(together.dtype)
+    if weights.ndim == 1:
+        return (weights @ together.flatten(1)).view(together.shape[1:])
+    columns = weights.movedim(-1, 0)
+    return (columns.view(*columns.shape, *[1] * (together.ndim - 2)) * together).sum(0)
 
 
 class _Mix(torch.autograd.Function):

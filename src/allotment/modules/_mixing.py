@@ -17,10 +17,9 @@ def mixed(weights: Tensor, outputs: Sequence[Any]) -> Any:
     ``weights`` are ``[C]``, or ``[B, C]`` with weights of each example's own. Of a tuple or a dict
     each tensor is mixed for itself.
     """
-    if weights.ndim == 1:
-        return by_tensor(lambda parts: mix(weights, parts), outputs)
-    _check_has_examples(outputs)
-    return by_tensor(lambda parts: mixed_by_example(weights, parts), outputs)
+    if weights.ndim > 1:
+        _check_has_examples(outputs)
+    return by_tensor(lambda parts: mix(weights, parts), outputs)
 
 
 def summed(weights: Tensor, outputs: Sequence[Any]) -> Any:
@@ -29,19 +28,12 @@ def summed(weights: Tensor, outputs: Sequence[Any]) -> Any:
         parts = weights.unbind(0)
         return by_tensor(lambda own: weighted_sum(parts, own), outputs)
     _check_has_examples(outputs)
-    return by_tensor(lambda own: mixed_by_example(weights, [torch.stack(list(own))]), outputs)
+    return mix(weights, [y.unsqueeze(0) for y in outputs])
 
 
 def weighted_sum(weights: Sequence[Tensor], outputs: Sequence[Tensor]) -> Tensor:
     """Returns the sum of outputs, each times its weight."""
     return torch.stack([w * y for w, y in zip(weights, outputs, strict=True)]).sum(0)
-
-
-def mixed_by_example(weights: Tensor, outputs: Sequence[Tensor]) -> Tensor:
-    """Returns the sum of outputs ``[G, B, ...]``, with weights ``[B, C]`` of each example's own."""
-    together = outputs[0] if len(outputs) == 1 else torch.cat(list(outputs))  # [C, B, ...]
-    columns = weights.to(together.dtype).movedim(-1, 0)
-    return (columns.view(*columns.shape, *[1] * (together.ndim - 2)) * together).sum(0)
 
 
 def _check_has_examples(outputs: Sequence[Any]) -> None:
