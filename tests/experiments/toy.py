@@ -24,6 +24,7 @@ OMNIGLOT = {"batch_size": 2, "evaluate_every": 10, "trace": False}
 LARGE = {
     "omniglot": OMNIGLOT,
     "omniglot_tuned": OMNIGLOT,
+    "omniglot_alone": OMNIGLOT,
     "clusters": {"batch_size": 2, "trace": False},
 }
 LARGE |= {
@@ -31,8 +32,9 @@ LARGE |= {
     for kind in ("comparison", "remedy")
     for name in ("omniglot", "clusters")
 }
-# Of maps, which have many: arrays, generated examples, and another network.
+# Of those that have many; of maps: arrays, generated examples, and another network.
 CONDITIONS = {
+    "omniglot_alone": ("Gujarati", "Korean"),
     "map": ("rho=0 n=50", "rho=1 n=200", "rho=0.5 n=unlimited", "rho=1 n=1000 width=4"),
     "map_census": ("n=100", "n=all"),
     "map_mnist": ("n=100", "n=all"),

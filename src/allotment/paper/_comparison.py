@@ -127,7 +127,10 @@ WELL_TRAINED = replace(
         title="Comparison: twenty alphabets of Omniglot, well trained",
         baseline="all_bent_shared_bottom",
         pairs=(),
-        left_out={"Cross-stitch": "it would have a whole network for each of twenty tasks"},
+        left_out={
+            "Cross-stitch": "it would have a whole network for each of twenty tasks",
+            "Single task": "trained as runs of one task each, which `results.md` tells of",
+        },
     ),
 )
 SUITES = (*(each.name.removeprefix(PREFIX) for each in COMPARISONS), "omniglot")

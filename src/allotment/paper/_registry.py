@@ -9,6 +9,7 @@ from ._comparison import COMPARISONS, PREFIX, WELL_TRAINED
 from ._images import DIGITS, MNIST
 from ._map import MAPS
 from ._omniglot import OMNIGLOT, OMNIGLOT_TUNED
+from ._omniglot_alone import ALONE
 from ._remedy import REMEDIES, REMEDY_PREFIX
 from ._synthetic import TRANSFER, TWO_PAIRS
 
@@ -16,6 +17,7 @@ EXPERIMENTS = {
     experiment.name: experiment
     for experiment in (
         *(TRANSFER, TWO_PAIRS, CODEBOOKS, DIGITS, MNIST, OMNIGLOT, OMNIGLOT_TUNED, CLUSTERS),
+        ALONE,
         *COMPARISONS,
         *MAPS,
         *CAUSES,
