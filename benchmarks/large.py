@@ -273,7 +273,8 @@ def record_of(options: argparse.Namespace, ways: list[LargeWay], least: float) -
         command="python benchmarks/large.py " + " ".join(sys.argv[1:]),
         description=f"a transformer of {options.depth} layers, width {options.width:,}, each with "
         f"{options.components} components of {options.hidden} hidden features under learnt gates; "
-        f"{N_TASKS} tasks, steps of {options.batch} texts of {options.length} tokens, bfloat16",
+        f"{N_TASKS} tasks, steps of {options.batch} texts of {options.length} tokens of a "
+        f"vocabulary of {options.vocabulary:,}, bfloat16",
         environment=describe_environment(device_name(options.device)),
         n_parameters=sum(sizes.values()),
         n_tasks=N_TASKS,
@@ -288,7 +289,7 @@ def main() -> int:
     """Measures all ways, prints their table, and writes a record if asked to."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--steps", type=int, default=640)
+    parser.add_argument("--steps", type=int, default=1_280)
     parser.add_argument("--timed", type=int, default=96, help="steps of DDP and FSDP")
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--rate", type=float, default=1e-4, help="of learning")
@@ -298,7 +299,7 @@ def main() -> int:
     parser.add_argument("--depth", type=int, default=12)
     parser.add_argument("--components", type=int, default=64)
     parser.add_argument("--hidden", type=int, default=160, help="of each component")
-    parser.add_argument("--vocabulary", type=int, default=4_096)
+    parser.add_argument("--vocabulary", type=int, default=512)
     parser.add_argument("--examples", type=int, default=256, help="of each task")
     parser.add_argument("--ways", nargs="+", choices=WAYS, default=WAYS)
     parser.add_argument("--json", type=Path, metavar="FILE", help="write a record of it")

@@ -50,7 +50,7 @@ def scale_blocks(folder: Path) -> dict[str, str]:
         "launchers": "\n\n".join(launched) or _UNMEASURED,
         "lightning": "\n\n".join(lightning) or _UNMEASURED,
         "large": "\n\n".join(map(_large_block, large)) or _UNMEASURED,
-        "devices": "\n\n".join(map(_devices_block, large)) or _UNMEASURED,
+        "devices": _devices_block(large[0]) if large else _UNMEASURED,
     }
 
 
