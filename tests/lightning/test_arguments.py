@@ -68,12 +68,24 @@ def test_tasks_are_those_of_the_network() -> None:
 
 def test_data_and_module_belong_together(tmp_path: Path) -> None:
     module, data = MultiTaskModule(network(), tasks(), SETTINGS), MultiTaskData(tasks())
-    with raises(ValueError, match=r"`settings` should be those of the module"):
+    with raises(ValueError, match=r"those of the module. Found others in `rounds`, `batch_size`, "):
         trainer(tmp_path).fit(module, data)
+    with raises(ValueError, match=r"`seed` should be that of the module, 0. Found 1"):
+        trainer(tmp_path).fit(module, MultiTaskData(tasks(), SETTINGS, seed=1))
+    with raises(ValueError, match=r"should be set up by a Trainer. Found none"):
+        MultiTaskData(tasks(), SETTINGS).setup("fit")
     with raises(TypeError, match=r"should train a MultiTaskModule. Found a BoringModel"):
         trainer(tmp_path).fit(BoringModel(), data)
     with raises(TypeError, match=r"AllocationLogger should have a MultiTaskModule"):
         trainer(tmp_path, callbacks=[AllocationLogger()]).fit(BoringModel())
+
+
+def test_processes_of_torchrun_are_one_training(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "x")
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    module, data = MultiTaskModule(network(), tasks(), SETTINGS), MultiTaskData(tasks(), SETTINGS)
+    with raises(ValueError, match=r"that torchrun started, 2. Found 1"):
+        trainer(tmp_path).fit(module, data)
 
 
 def test_a_batch_divides_among_processes(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:

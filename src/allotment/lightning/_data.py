@@ -40,7 +40,7 @@ class MultiTaskData(LightningDataModule):
     Args:
         tasks: Those of the module.
         settings: Those of the module.
-        seed: Of the order of tasks and examples.
+        seed: Of the order of tasks and examples; that of the module.
     """
 
     def __init__(
@@ -63,14 +63,27 @@ class MultiTaskData(LightningDataModule):
 
     def setup(self, stage: str) -> None:
         """Puts the tasks in the order of the module's network, and finds this process's part."""
-        assert self.trainer is not None
+        if self.trainer is None:
+            raise ValueError("A MultiTaskData should be set up by a Trainer. Found none.")
         module = self.trainer.lightning_module
         if not isinstance(module, MultiTaskModule):
             raise TypeError(
                 f"A MultiTaskData should train a MultiTaskModule. Found {described(module)}."
             )
-        if self.settings != module.settings:
-            raise ValueError("`settings` should be those of the module. Found others.")
+        differing = [
+            name
+            for name, own in vars(self.settings).items()
+            if own != getattr(module.settings, name)
+        ]
+        if differing:
+            raise ValueError(
+                "`settings` should be those of the module. Found others in "
+                f"`{'`, `'.join(differing)}`."
+            )
+        if self.seed != module.seed:
+            raise ValueError(
+                f"`seed` should be that of the module, {module.seed}. Found {self.seed}."
+            )
         self._run = Run(module.network, self.tasks, self.seed, self.settings)
         n_processes = self.trainer.world_size
         are_cut = [not isinstance(_batches(task.train), Stream) for task in self.tasks]

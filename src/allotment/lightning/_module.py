@@ -33,7 +33,7 @@ from ._observers import Observers
 from ._optimizers import optimizers
 from ._refused import check_settings
 from ._scores import Scores, named_values
-from ._strategies import leave_at_exit, reaching, shard
+from ._strategies import check_is_one_training, leave_at_exit, reaching, shard
 
 
 class MultiTaskModule(LightningModule):
@@ -111,6 +111,7 @@ class MultiTaskModule(LightningModule):
 
     def setup(self, stage: str) -> None:
         """Lets a loss balancing begin anew; a checkpoint tells it later what it remembered."""
+        check_is_one_training(self.trainer)
         leave_at_exit()
         if stage == "fit":
             run = Run(self.network, self.tasks, self.seed, self.settings)

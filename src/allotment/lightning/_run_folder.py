@@ -34,9 +34,9 @@ class RunFolder(Callback):
 
     `allotment report` and `allotment embeddings` read it, and `al.load(folder, network=...)` its
     weights. It has entries as often as `fit` would, and those of validation. The end of the
-    training closes it; ``trainer.test(module, data)`` adds the test splits. A training that goes on
-    from a checkpoint goes on in its folder, and one that did not reach its end begins anew there
-    where there is no checkpoint. One that was closed is refused.
+    training closes it, with the last weights; ``trainer.test(module, data)`` adds the test splits.
+    A training that goes on from a checkpoint goes on in its folder, and one that did not reach its
+    end begins anew there where there is no checkpoint. One that was closed is refused.
 
     >>> from allotment.lightning import RunFolder
     >>> callbacks = [RunFolder("runs", experiment="mine")]  # of a Trainer
@@ -84,7 +84,7 @@ class RunFolder(Callback):
         if (folder / "summary.json").exists() and not self._is_resumed:
             raise RecordError(
                 f"A run's folder should be new, or of a run that did not reach its end. Found "
-                f"`{folder}`, a completed run."
+                f"`{folder}`, a completed run. Another seed or `out` has a folder of its own."
             )
         state = TrainingState(
             round=self._n_rounds, n_entries=self._n_entries, seconds=self._seconds, tensors={}
@@ -97,7 +97,9 @@ class RunFolder(Callback):
     def _header_of(self, module: MultiTaskModule) -> RunHeader:
         kind = type(module.network.modular_layers[0].allocation).__name__
         run = Run(module.network, module.tasks, module.seed, module.settings)
-        settings = {"training": module.settings, "allocation": {"kind": kind}}
+        # A Trainer ends with its last weights, whatever the settings say of the best ones.
+        followed = module.settings.changed(keep_best=False)
+        settings = {"training": followed, "allocation": {"kind": kind}}
         return run_header(
             run,
             condition="",

@@ -1,6 +1,7 @@
 """What strategies need: a loss that reaches all parameters (DDP), and these divided (FSDP)."""
 
 import atexit
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
@@ -45,6 +46,16 @@ class _Reaching(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         return gradients[0], *[None] * ctx.n
+
+
+def check_is_one_training(trainer: Trainer) -> None:
+    """Raises where torchrun started several processes, and each would train by itself."""
+    n_started = int(os.environ.get("WORLD_SIZE", "1"))
+    if torch.distributed.is_torchelastic_launched() and trainer.world_size != n_started:
+        raise ValueError(
+            "`devices` times `num_nodes` of the Trainer should be the number of processes that "
+            f"torchrun started, {n_started}. Found {trainer.world_size}."
+        )
 
 
 def leave_at_exit() -> None:
