@@ -113,5 +113,8 @@ def _devices_block(record: LargeRecord) -> str:
 def _link_columns(name: str, rate: float) -> list[Column[_Case]]:
     return [
         Column(f"ms to sum gradients at {name}", lambda case: f"{case.reduction(rate):,.0f}"),
-        Column(f"Tokens a second at {name}", lambda case: f"{case.tokens_per_second(rate):,.0f}"),
+        Column(
+            f"Million tokens a second at {name}",
+            lambda case: f"{case.tokens_per_second(rate) / 1e6:.2g}",
+        ),
     ]
