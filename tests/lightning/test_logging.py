@@ -73,6 +73,49 @@ def test_open_gates_and_a_missed_budget_are_told(tmp_path: Path) -> None:
     assert logger.told["over_budget/a"] == approx(max(expected, 0.0), abs=1e-6)
 
 
+class WithImages(Kept):
+    """Takes pictures, as Lightning's logger for Weights & Biases does."""
+
+    def log_image(self, key: str, images: list[Any], step: int | None = None) -> None:
+        self.told[key] = images
+
+
+class Writer:
+    """Takes pictures, as TensorBoard's writer does."""
+
+    def __init__(self) -> None:
+        self.told: dict[tuple[str, str], Any] = {}
+
+    def add_image(self, tag: str, image: Any, step: int, dataformats: str) -> None:
+        self.told[tag, dataformats] = image
+
+
+class WithWriter(Kept):
+    """Holds a writer, as Lightning's logger for TensorBoard does."""
+
+    @property
+    def experiment(self) -> Any:
+        self.writer = getattr(self, "writer", Writer())
+        return self.writer
+
+    def save(self) -> None:
+        """Saves nothing; there is no file."""
+
+
+def test_loggers_that_take_pictures_get_the_map(tmp_path: Path) -> None:
+    with_images, with_writer = WithImages(tmp_path), WithWriter(tmp_path)
+    module = MultiTaskModule(network(), tasks(), SETTINGS.changed(budget=1.0))
+    loggers = [Kept(tmp_path), with_images, with_writer]
+    callbacks = [AllocationLogger(every=24)]
+    run = trainer(tmp_path, logger=loggers, callbacks=callbacks, log_every_n_steps=24)
+    run.fit(module, MultiTaskData(tasks(), module.settings))
+    expected = (255 * (1 - module.network.probabilities())).round()
+    (picture,) = with_images.told["allocation"]
+    assert picture.shape == (24, 24) and picture.dtype == "uint8"  # 3 tasks, 3 components
+    assert (picture[4::8, 4::8] == expected.detach().numpy()).all()
+    assert (with_writer.writer.told["allocation", "HW"] == picture).all()
+
+
 def test_a_budget_that_holds_is_not_warned_of(tmp_path: Path) -> None:
     settings = SETTINGS.changed(budget=0.75, budget_scope="global")
     made = network()

@@ -3,8 +3,11 @@
 import warnings
 from typing import Any
 
+import numpy as np
 import torch
 from lightning import Callback, LightningModule, Trainer
+from lightning.pytorch.loggers import Logger
+from numpy.typing import NDArray
 from torch import Tensor
 
 from .._checks import check_at_least, check_whole, described
@@ -12,13 +15,17 @@ from ..training import DeadTasks
 from ._module import MultiTaskModule
 from ._strategies import whole
 
+_SQUARE = 8  # pixels of a gate in the picture of all, each way
+
 
 class AllocationLogger(Callback):
     """Logs how open the gates are, and warns of tasks that use nothing, or more than the budget.
 
     ``gates_open`` is the share of gates that evaluation has open, and ``gates_open/a`` that of a
     task. Where penalties have a budget, ``over_budget`` or, by task, ``over_budget/a`` is the
-    expected share of what is counted above it. It warns once of each task that uses nothing of a
+    expected share of what is counted above it. Loggers that take pictures, such as those of
+    TensorBoard and of Weights & Biases, get the map ``allocation``: a row of squares for each task,
+    the darker the likelier a gate is to be open. It warns once of each task that uses nothing of a
     layer, with the entry, or after the epoch, at which it is first seen; and after the training of
     a budget that is missed.
 
@@ -46,19 +53,21 @@ class AllocationLogger(Callback):
     def on_train_batch_end(
         self, trainer: Trainer, pl_module: LightningModule, outputs: Any, batch: Any, batch_idx: int
     ) -> None:
+        assert isinstance(pl_module, MultiTaskModule)
         step = trainer.global_step
         if step % self._every or step == self._last:
             return
         self._last = step
         with whole(trainer, pl_module):
             values = self._values(pl_module)
+            picture = _map(pl_module.network.probabilities())
         if trainer.is_global_zero:
             for logger in trainer.loggers:
                 logger.log_metrics(values, step=step)
+                _show(logger, picture, step)
         self._look(trainer, pl_module)
 
-    def _values(self, module: LightningModule) -> dict[str, float]:
-        assert isinstance(module, MultiTaskModule)
+    def _values(self, module: MultiTaskModule) -> dict[str, float]:
         names = module.network.task_names
         rows = module.network.matrix().float().mean(dim=1).tolist()
         found = {"gates_open": sum(rows) / len(rows)}
@@ -125,6 +134,22 @@ def _budgeted(module: MultiTaskModule, gates: Tensor) -> list[tuple[tuple[str, .
         return [] if budgets[0] is None else [((), sum(rows) / len(rows), budgets[0])]
     each = zip(names, rows, budgets, strict=True)
     return [((name,), share, budget) for name, share, budget in each if budget is not None]
+
+
+def _map(probabilities: Tensor) -> NDArray[np.uint8]:
+    """Returns a picture of all gates, a square each, black where one is open for certain."""
+    shades = (255 * (1 - probabilities.float())).round().byte().cpu().numpy()
+    return shades.repeat(_SQUARE, axis=0).repeat(_SQUARE, axis=1)
+
+
+def _show(logger: Logger, picture: NDArray[np.uint8], step: int) -> None:
+    """Gives a picture to a logger that has a way to take one."""
+    log_image = getattr(logger, "log_image", None)  # Lightning's own word for it
+    add_image = getattr(getattr(logger, "experiment", None), "add_image", None)  # TensorBoard's
+    if log_image is not None:
+        log_image("allocation", [picture], step=step)
+    elif add_image is not None:
+        add_image("allocation", picture, step, dataformats="HW")
 
 
 def _by_task(what: str, names: list[str], values: list[float]) -> dict[str, float]:
