@@ -16,7 +16,7 @@ from ..analysis import (
 from ..records import RunRecord
 from ..report import Column, OwnSection, Place, advantage_text, make_table
 from ._causes import CAPACITY, CAUSES_PREFIX, CAUSES_SUITES, CHANGES, JOINT, NARROW, PLAIN, Suite
-from ._map import SHARED_BOTTOM
+from ._methods import SHARED_BOTTOM_MEAN
 
 NOTHING = "–"
 _NARROW_LABEL = "A shared bottom has as many components as gates leave open, beside all of them"
@@ -51,7 +51,7 @@ def rows(suite: Suite, records: Sequence[RunRecord]) -> dict[str, Row]:
             cause=cause or "Plain gates",
             label=method.label,
             result=estimate(map(validation_measure, runs[method.name])),
-            effect=_effect(runs, method.name, change.beside if change else SHARED_BOTTOM.name),
+            effect=_effect(runs, method.name, change.beside if change else SHARED_BOTTOM_MEAN.name),
             over_hand=_over_hand(runs, method.name, suite) if change else None,
             share_open=summarise(runs[method.name]).share_active,
         )
