@@ -39,7 +39,7 @@ class Row:
 
 def rows(suite: Suite, records: Sequence[RunRecord]) -> dict[str, Row]:
     """Returns the methods of a suite that ran, by name, with their numbers on validation."""
-    runs = _runs_of(suite, records)
+    runs = finished_runs(CAUSES_PREFIX + suite.name, records)
     causes = {change.name: change for change in CHANGES} | {PLAIN.name: PLAIN}
     found = {}
     for method in suite.methods:
@@ -58,12 +58,12 @@ def rows(suite: Suite, records: Sequence[RunRecord]) -> dict[str, Row]:
     return found
 
 
-def _runs_of(suite: Suite, records: Sequence[RunRecord]) -> Runs:
-    name = CAUSES_PREFIX + suite.name
+def finished_runs(experiment: str, records: Sequence[RunRecord]) -> Runs:
+    """Returns the runs of an experiment that reached their end, by method."""
     return {
         method: finished
-        for (experiment, _, method), runs in group_runs(records).items()
-        if experiment == name and (finished := [run for run in runs if run.finished])
+        for (name, _, method), runs in group_runs(records).items()
+        if name == experiment and (finished := [run for run in runs if run.finished])
     }
 
 

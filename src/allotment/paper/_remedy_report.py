@@ -1,6 +1,6 @@
 """What the recommended allocation reaches on tests, and whether that is what it should."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..analysis import (
@@ -10,19 +10,16 @@ from ..analysis import (
     best_on_validation,
     estimate,
     gain,
-    group_runs,
     measure,
 )
 from ..records import RunRecord
 from ..report import Column, OwnSection, Place, advantage_text, make_table
+from ._causes_report import NOTHING, Runs, finished_runs
 from ._remedy import CONTESTS, GUMBEL, RECOMMENDED, REMEDY_PREFIX, SHARED, Contest
 
-NOTHING = "–"
 PAGE = frozenset({Place.PAGE})
 N_BETTER = 3  # suites on which it should be better than all ways by hand
 _LABELS = {1: "better than", 0: "not told from", -1: "worse than"}
-
-Runs = Mapping[str, Sequence[RunRecord]]  # the finished ones of a suite, by method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +45,7 @@ class Standing:
 
 def standing(contest: Contest, records: Sequence[RunRecord]) -> Standing | None:
     """Returns how it does on a suite, if all ways by hand ran there."""
-    name = REMEDY_PREFIX + contest.name
-    runs: Runs = {
-        method: finished
-        for (experiment, _, method), own in group_runs(records).items()
-        if experiment == name and (finished := [run for run in own if run.finished])
-    }
+    runs = finished_runs(REMEDY_PREFIX + contest.name, records)
     if RECOMMENDED.name not in runs:
         return None
     found = gain(runs, RECOMMENDED.name, contest.by_hand)
