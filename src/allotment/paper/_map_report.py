@@ -25,6 +25,7 @@ from ._map_points import EXAMPLES, N_TASKS, OTHER_TASKS, OTHER_WIDTHS, POINTS, W
 NOTHING = "–"
 NOT_RUN = "Not run yet."
 PAGE = frozenset({Place.PAGE})
+_VERDICTS = {1: "do better than", 0: "are not told from", -1: "do worse than"}
 Key = TypeVar("Key")  # a point, or a condition
 
 
@@ -81,8 +82,9 @@ def sizes_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
     labels = {way.name: way.label for way in ways.every}
     counts = {name: "all" if n is None else f"{n:,}" for name, n in SIZES.items()}
     said = [
-        f"With {counts[name]} examples per task learnt gates {_verdict(cell)} the better of "
-        f"the two, {labels[cell.baseline]}: {advantage_text(cell.over_baseline)} percentage points."
+        f"With {counts[name]} examples per task learnt gates "
+        f"{_VERDICTS[cell.over_baseline.sign]} the better of the two, {labels[cell.baseline]}: "
+        f"{advantage_text(cell.over_baseline)} percentage points."
         for name, cell in cells.items()
     ]
     places: list[Column[str]] = [Column("Examples per task", lambda name: counts[name])]
@@ -92,12 +94,6 @@ def sizes_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
         tables=(make_table(columns, cells),),
         brief=make_table(columns, cells, place=Place.TERMINAL),
     )
-
-
-def _verdict(cell: Gain) -> str:
-    return {1: "do better than", 0: "are not told from", -1: "do worse than"}[
-        cell.over_baseline.sign
-    ]
 
 
 def _by_size(usual: Mapping[Point, Gain], labels: Mapping[str, str]) -> str:
@@ -293,9 +289,5 @@ def _count(n: int | None) -> str:
 
 
 def _counts(sizes: Sequence[int | None]) -> str:
-    return _list([_count(n) for n in sizes])
-
-
-def _list(texts: Sequence[str]) -> str:
-    *some, last = texts
+    *some, last = map(_count, sizes)
     return f"{', '.join(some)} and {last}" if some else last
