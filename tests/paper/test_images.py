@@ -4,7 +4,7 @@ import torch
 from pytest import mark
 from torch.testing import assert_close
 
-from allotment.paper._images import rotated, split_rows
+from allotment.paper._image_data import rotated, split_rows
 from allotment.tasks import preprocess
 
 

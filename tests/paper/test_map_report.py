@@ -7,7 +7,8 @@ from pytest import mark
 
 from allotment._schema import Evaluation
 from allotment.paper import MAP_PAGE, MAPS, map_summary
-from allotment.paper._map import CENSUS_WAYS, PAIRS_WAYS, POINTS, Point, Ways
+from allotment.paper._map import CENSUS_WAYS, PAIRS_WAYS, Ways
+from allotment.paper._map_points import POINTS, Point
 from allotment.paper._map_report import gains
 from allotment.records import RunRecord
 from allotment.report import OwnSection, brief_table, html_page, markdown_page, png

@@ -78,12 +78,7 @@ def usage_by_kind(records: Sequence[RunRecord], tasks: Sequence[int] | None = No
     if not records:
         raise ValueError("`records` should hold at least one run. Found none.")
     header = records[0].header
-    if tasks is not None and not (
-        is_list_of(tasks, int) and all(0 <= task < len(header.task_names) for task in tasks)
-    ):
-        raise ValueError(
-            f"`tasks` should be indices of {len(header.task_names)} tasks. Found {tasks!r}."
-        )
+    _check_indices(tasks, len(header.task_names))
     kinds = tuple(dict.fromkeys(header.component_kinds))
     in_layers = split_layers(np.array([header.component_kinds]), header.layer_sizes)  # L of [1, C]
     used = [_layers(run, tasks) for run in records]  # R times L of [T, C]
@@ -93,11 +88,17 @@ def usage_by_kind(records: Sequence[RunRecord], tasks: Sequence[int] | None = No
         if chosen.any():
             n = 1 if header.is_binary else chosen.sum()  # shares add up, gates do not
             shares[layer, place] = n * np.mean([run[layer][:, chosen] for run in used])
-    factors = np.ones(len(in_layers)) if header.is_binary else np.array(header.layer_sizes) / 2
-    diversity = [
-        n * np.mean([_difference(run[layer]) for run in used]) for layer, n in enumerate(factors)
-    ]
-    return Usage(kinds=kinds, shares=shares, diversity=np.array(diversity))
+    diversity = np.mean([[_difference(layer) for layer in run] for run in used], axis=0)  # [L]
+    if not header.is_binary:
+        diversity *= np.array(header.layer_sizes) / 2
+    return Usage(kinds=kinds, shares=shares, diversity=diversity)
+
+
+def _check_indices(tasks: Sequence[int] | None, n_tasks: int) -> None:
+    if tasks is None:
+        return
+    if not is_list_of(tasks, int) or not all(0 <= task < n_tasks for task in tasks):
+        raise ValueError(f"`tasks` should be indices of {n_tasks} tasks. Found {tasks!r}.")
 
 
 def _layers(record: RunRecord, tasks: Sequence[int] | None) -> list[Floats]:

@@ -4,6 +4,7 @@ import re
 import shlex
 import sys
 from argparse import Namespace
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -50,20 +51,23 @@ FREE = ("device", "data_dir", "checkpoint_every", "rounds")
 def list_experiments(options: Namespace) -> int:
     """Prints the experiments, their methods, and the data they need."""
     table = RichTable(box=None, pad_edge=False, show_header=False)
-    names = {f"{kind}_{suite}" for kind, (_, suites) in KINDS.items() for suite in suites}
-    for experiment in (each for name, each in EXPERIMENTS.items() if name not in names):
-        methods = " ".join(method.name for method in experiment.methods)
+    of_kinds = {f"{kind}_{suite}" for kind, (_, suites) in KINDS.items() for suite in suites}
+    for experiment in (each for name, each in EXPERIMENTS.items() if name not in of_kinds):
         data = " ".join(experiment.data.sets) or "none to download"
         table.add_row(escape(experiment.name), escape(experiment.summary), style="bold")
-        table.add_row("", f"methods: {methods}")
+        table.add_row("", _methods_text([experiment]))
         table.add_row("", f"runs: {experiment.n_runs} of each   data: {data}")
     for kind, (text, suites) in KINDS.items():
-        every = (method for suite in suites for method in experiment_on(kind, suite).methods)
         table.add_row(kind, text, style="bold")
-        table.add_row("", f"methods: {' '.join(dict.fromkeys(each.name for each in every))}")
+        table.add_row("", _methods_text([experiment_on(kind, suite) for suite in suites]))
         table.add_row("", f"suites, as in --suite NAME: {' '.join(suites)}")
     Console().print(table)
     return 0
+
+
+def _methods_text(experiments: Sequence[Experiment]) -> str:
+    names = dict.fromkeys(method.name for each in experiments for method in each.methods)
+    return f"methods: {' '.join(names)}"
 
 
 def run(options: Namespace) -> int:
@@ -192,9 +196,7 @@ def _settled(options: Namespace, experiment: str, file: ExperimentFile | None) -
 
     The command is the one it began with, or would have begun with to have as many rounds.
     """
-    given = {name: getattr(options, name, None) for name in (*FIXED, *FREE)}  # `run` has no `over`
-    given["experiment"] = experiment
-    given = {name: v for name, v in given.items() if v is not None and v is not False and v != []}
+    given = _typed(options) | {"experiment": experiment}
     folder: Path | None = options.resume
     if folder is None:
         return given | {"command": options.command}
@@ -211,6 +213,12 @@ def _settled(options: Namespace, experiment: str, file: ExperimentFile | None) -
         before = re.sub(r" --rounds[ =]\S+", "", kept["command"])
         given["command"] = f"{before} --rounds {given['rounds']}"
     return kept | given
+
+
+def _typed(options: Namespace) -> dict[str, Any]:
+    """Returns the options of a sweep that were typed; those that were not are none of its own."""
+    every = {name: getattr(options, name, None) for name in (*FIXED, *FREE)}  # `run` has no `over`
+    return {name: v for name, v in every.items() if v is not None and v is not False and v != []}
 
 
 def _check_unchanged(file: ExperimentFile | None, kept: dict[str, str], folder: Path) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 from uuid import uuid4
 
 import numpy as np
@@ -18,18 +19,25 @@ from ._readers import DAMAGE
 from ._registry import DATASETS, dataset_named
 
 
-def write_arrays(path: Path, arrays: Mapping[str, Array], *, compress: bool) -> None:
-    """Writes the arrays into one npz file that appears at ``path`` complete or not at all."""
+@contextmanager
+def _in_full(path: Path) -> Iterator[BinaryIO]:
+    """Gives a file to write that appears at ``path`` complete or not at all."""
     part = path.with_name(f".{path.name}.{uuid4().hex}.part")
-    save: Callable[..., None] = np.savez_compressed if compress else np.savez
     try:
         with part.open("xb") as file:
-            save(file, **arrays)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         part.replace(path)
     finally:  # also when interrupted; after the replacement nothing is left to remove
         part.unlink(missing_ok=True)
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array], *, compress: bool) -> None:
+    """Writes the arrays into one npz file."""
+    save: Callable[..., None] = np.savez_compressed if compress else np.savez
+    with _in_full(path) as file:
+        save(file, **arrays)
 
 
 def read_arrays(path: Path) -> dict[str, Array]:
@@ -45,16 +53,9 @@ def read_arrays(path: Path) -> dict[str, Array]:
 
 
 def copy_file(source: Path, path: Path) -> None:
-    """Copies a file to ``path``, where it appears complete or not at all."""
-    part = path.with_name(f".{path.name}.{uuid4().hex}.part")
-    try:
-        with source.open("rb") as old, part.open("xb") as new:
-            shutil.copyfileobj(old, new)
-            new.flush()
-            os.fsync(new.fileno())
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    """Copies a file."""
+    with source.open("rb") as old, _in_full(path) as new:
+        shutil.copyfileobj(old, new)
 
 
 @contextmanager

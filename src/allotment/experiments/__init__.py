@@ -39,9 +39,9 @@ from ._methods import Method as Method
 from ._methods import using as using
 from ._overrides import check_free as check_free
 from ._overrides import overridden as overridden
+from ._python_sweep import sweep as sweep
 from ._running import GroupsFailed as GroupsFailed
 from ._running import run_sweep as run_sweep
-from ._running import sweep as sweep
 from ._search import RateSearch as RateSearch
 from ._stop import Stop as Stop
 from ._stop import Stopped as Stopped

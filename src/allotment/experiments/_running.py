@@ -1,31 +1,27 @@
 """A sweep from its first run group to its last, and from a checkpoint where it was stopped."""
 
-from collections.abc import Callable, Sequence
-from contextlib import closing
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from ..records import (
-    RunRecord,
     check_new,
     check_same,
     close_options,
-    read_run,
     remove_options,
     rounds_of,
     write_copy,
     write_declaration,
     write_options,
 )
-from ..training import Progress, TrainingState, asked_by_signals
-from ._experiment import Experiment
-from ._file import read_experiment
+from ..training import Progress, TrainingState
 from ._recording import Recording, checkpoints_of, folders_of
 from ._search import with_chosen_rates
 from ._stop import Stop, Stopped
-from ._sweep import RunGroup, Sweep, chosen_device, run_groups
-from .launchers import Failure, InTurn, Launcher, Message, choose_launcher
+from ._sweep import RunGroup, Sweep, run_groups
+from .launchers import Failure, InTurn, Launcher, Message
 
 _Hear: TypeAlias = Callable[[RunGroup, Progress], None]
 _Say: TypeAlias = Callable[[str], None]
@@ -77,100 +73,11 @@ def run_sweep(
     else:
         check_new(folders)
     _describe(sweep, groups[0])
-    try:
+    with _closing_options(sweep, folders):
         left = _left(groups, sweep, say)
         if left:
             _record(left, sweep, launcher, stop, on_progress, say)
-    except Exception:
-        if sweep.options and not any(folder.exists() for folder in folders):
-            remove_options(sweep.out, sweep.options)  # nothing is left that could be resumed
-        raise
-    if sweep.options:
-        close_options(sweep.out, sweep.options)
     return folders
-
-
-def sweep(
-    experiment: Experiment | Path | str,
-    out: Path | str | None = None,
-    *,
-    methods: Sequence[str] = (),
-    n_runs: int | None = None,
-    first_seed: int | None = None,
-    group_size: int | None = None,
-    device: str = "auto",
-    data_folder: Path | str | None = None,
-    checkpoint_every: int | None = None,
-    deterministic: bool = False,
-    resume: bool = False,
-    minutes: float | None = None,
-    workers: int | str | None = None,
-    ray: str | None = None,
-    gpus_per_group: float | None = None,
-    say: _Say = print,
-) -> list[RunRecord]:
-    """Makes runs of an experiment, as `allotment run` does, and returns their records.
-
-    Ctrl-C, or the end of the minutes, ends it with checkpoints and the exception ``Stopped``.
-
-    >>> import tempfile
-    >>> from torch import nn, randn
-    >>> import allotment as al
-    >>> from allotment.experiments import Experiment, Method, using
-    >>> def network(allocate, outputs):
-    ...     layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(3)], allocate(3))
-    ...     return al.MultiTaskNetwork(None, [layer], task_names=list(outputs))
-    >>> mine = Experiment(
-    ...     name="mine",
-    ...     tasks=[al.Task(name, (randn(40, 8), randn(40))) for name in "ab"],
-    ...     network=network,
-    ...     methods=[Method(name="gumbel", allocation=using(al.GumbelMatrix))],
-    ...     training=al.TrainingSettings(rounds=10),
-    ... )
-    >>> records = al.sweep(mine, tempfile.mkdtemp(), n_runs=2, device="cpu")
-    >>> [(record.header.method, record.header.seed) for record in records]
-    [('gumbel', 0), ('gumbel', 1)]
-
-    Args:
-        experiment: One, or a Python file that defines it, such as ``"experiment.py"``.
-        out: Where records go; None: ``runs/`` and the experiment's name.
-        methods: Names of some of the experiment's methods; none: all.
-        n_runs: Of each method; None: as many as the experiment declares.
-        first_seed: Of the first run; the next has one more. None: as the experiment declares.
-        group_size: The most runs that train together; None: as many as can.
-        device: "auto" is a GPU where there is one.
-        data_folder: Of the data sets; None: the usual one.
-        checkpoint_every: Rounds between checkpoints; None: one a minute.
-        deterministic: On a GPU: the same bits each time, if slower.
-        resume: Go on with the runs that are in ``out``.
-        minutes: After which it stops; None: at the end.
-        workers: Processes that train run groups side by side; "auto": one for each GPU, or else
-            for each core; None: one for each GPU, or else none but this.
-        ray: The address of a Ray cluster that trains them, or "auto".
-        gpus_per_group: A share of a GPU on that cluster; None: 1 where it has GPUs.
-        say: Is told what people should know.
-    """
-    file = None if isinstance(experiment, Experiment) else read_experiment(experiment)
-    declared = file.experiment if file else experiment
-    assert isinstance(declared, Experiment)
-    made = Sweep(
-        experiment=declared,
-        out=Path(out) if out is not None else Path("runs") / declared.name,
-        methods=[declared.method(name) for name in methods],
-        n_runs=n_runs,
-        first_seed=first_seed,
-        group_size=group_size,
-        device=chosen_device(device),
-        data_folder=None if data_folder is None else Path(data_folder),
-        checkpoint_every=checkpoint_every,
-        deterministic=deterministic,
-        resume=resume,
-        file=file,
-    )
-    launcher = choose_launcher(device, workers=workers, ray=ray, gpus_per_group=gpus_per_group)
-    stop = Stop(minutes)
-    with asked_by_signals(stop.ask, terminates=False):
-        return [read_run(f) for f in run_sweep(made, say=say, stop=stop, launcher=launcher)]
 
 
 def _record(
@@ -261,6 +168,19 @@ def _describe(sweep: Sweep, first: RunGroup) -> None:
     if sweep.file is not None or sweep.experiment.variant_of:
         spec = sweep.experiment.report_spec(measure=first.headers[0].measure)
         write_declaration(sweep.out, spec.experiment, spec.to_record())
+
+
+@contextmanager
+def _closing_options(sweep: Sweep, folders: Sequence[Path]) -> Iterator[None]:
+    """Closes the options of a sweep that is over; where it has left no run, removes them."""
+    try:
+        yield
+    except Exception:
+        if sweep.options and not any(folder.exists() for folder in folders):
+            remove_options(sweep.out, sweep.options)
+        raise
+    if sweep.options:
+        close_options(sweep.out, sweep.options)
 
 
 def _is_finished(group: RunGroup, sweep: Sweep) -> bool:

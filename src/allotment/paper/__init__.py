@@ -16,7 +16,6 @@ from ._clusters import three_clusters as three_clusters
 from ._comparison import COMPARISONS as COMPARISONS
 from ._comparison import SUITES as SUITES
 from ._comparison import WELL_TRAINED as WELL_TRAINED
-from ._headlines import HEADLINES as HEADLINES
 from ._images import digits as digits
 from ._images import four_mnists as four_mnists
 from ._load import experiment_of as experiment_of
@@ -27,6 +26,7 @@ from ._map import MAPS as MAPS
 from ._map import map_summary as map_summary
 from ._omniglot import omniglot as omniglot
 from ._registry import EXPERIMENTS as EXPERIMENTS
+from ._registry import HEADLINES as HEADLINES
 from ._registry import KINDS as KINDS
 from ._registry import experiment_named as experiment_named
 from ._registry import experiment_on as experiment_on

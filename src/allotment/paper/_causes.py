@@ -6,8 +6,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..experiments import Experiment, Method, using
-from ._comparison import COMPARISONS, PREFIX
-from ._map import NO_SHARING, SHARED_BOTTOM, SINGLE_TASK, Point, pairs_at
+from ._comparison import COMPARED, PAIRS, PREFIX
+from ._methods import NO_SHARING, SHARED_BOTTOM_MEAN, SINGLE_TASK
 from ._staged import StagedMatrix, some_components
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class Suite:
 
     @property
     def by_hand(self) -> tuple[str, str]:
-        return self.alone.name, SHARED_BOTTOM.name
+        return self.alone.name, SHARED_BOTTOM_MEAN.name
 
     @property
     def methods(self) -> list[Method]:
@@ -155,7 +155,7 @@ class Suite:
         _, joint_shared, joint_alone = self.joint_rates
         used = round(self.share_open * 100)
         narrow = replace(
-            SHARED_BOTTOM,
+            SHARED_BOTTOM_MEAN,
             name=NARROW,
             label=f"A shared bottom with {used} % of the components",
             allocation=using(some_components, share=self.share_open),
@@ -163,10 +163,10 @@ class Suite:
         joint = [] if joint_alone is None else [self._at(_joint(self.alone), joint_alone)]
         return [
             self._at(self.alone, alone),
-            self._at(SHARED_BOTTOM, shared),
+            self._at(SHARED_BOTTOM_MEAN, shared),
             self._at(narrow, shared),
             *joint,
-            self._at(_joint(SHARED_BOTTOM), joint_shared),
+            self._at(_joint(SHARED_BOTTOM_MEAN), joint_shared),
             *(self._method(change) for change in (PLAIN, *CHANGES)),
         ]
 
@@ -241,14 +241,6 @@ def causes(suite: Suite, **changes: Any) -> Experiment:
     return replace(compared, **fields | changes)
 
 
-COMPARED = {each.name.removeprefix(PREFIX): each for each in COMPARISONS}
-# Examples of these are unlimited; validation and tests are on fixed ones, with the gates of
-# evaluation, where the comparison has the training loss, in which gates are drawn.
-PAIRS = replace(
-    COMPARED["two_pairs"],
-    tasks=lambda choice: pairs_at(Point(rho=1.0, n_examples=None), seed=choice.seed),
-    report=replace(COMPARED["two_pairs"].report, measure="test_loss"),
-)
 CAUSES_SUITES = (
     Suite(
         comparison=PAIRS,

@@ -16,7 +16,7 @@ from ..analysis import (
 from ..records import RunRecord
 from ..report import Column, OwnSection, Place, advantage_text, make_table
 from ._causes import CAPACITY, CAUSES_PREFIX, CAUSES_SUITES, CHANGES, JOINT, NARROW, PLAIN, Suite
-from ._map import SHARED_BOTTOM
+from ._methods import SHARED_BOTTOM_MEAN
 
 NOTHING = "–"
 _NARROW_LABEL = "A shared bottom has as many components as gates leave open, beside all of them"
@@ -39,7 +39,7 @@ class Row:
 
 def rows(suite: Suite, records: Sequence[RunRecord]) -> dict[str, Row]:
     """Returns the methods of a suite that ran, by name, with their numbers on validation."""
-    runs = _runs_of(suite, records)
+    runs = finished_runs(CAUSES_PREFIX + suite.name, records)
     causes = {change.name: change for change in CHANGES} | {PLAIN.name: PLAIN}
     found = {}
     for method in suite.methods:
@@ -51,19 +51,19 @@ def rows(suite: Suite, records: Sequence[RunRecord]) -> dict[str, Row]:
             cause=cause or "Plain gates",
             label=method.label,
             result=estimate(map(validation_measure, runs[method.name])),
-            effect=_effect(runs, method.name, change.beside if change else SHARED_BOTTOM.name),
+            effect=_effect(runs, method.name, change.beside if change else SHARED_BOTTOM_MEAN.name),
             over_hand=_over_hand(runs, method.name, suite) if change else None,
             share_open=summarise(runs[method.name]).share_active,
         )
     return found
 
 
-def _runs_of(suite: Suite, records: Sequence[RunRecord]) -> Runs:
-    name = CAUSES_PREFIX + suite.name
+def finished_runs(experiment: str, records: Sequence[RunRecord]) -> Runs:
+    """Returns the runs of an experiment that reached their end, by method."""
     return {
         method: finished
-        for (experiment, _, method), runs in group_runs(records).items()
-        if experiment == name and (finished := [run for run in runs if run.finished])
+        for (name, _, method), runs in group_runs(records).items()
+        if name == experiment and (finished := [run for run in runs if run.finished])
     }
 
 

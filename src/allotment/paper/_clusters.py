@@ -14,7 +14,7 @@ from ..data import Array, load
 from ..experiments import DataOptions, Experiment, Method, ReportOptions, using
 from ..settings import Augmentation, Optimization, TrainingSettings
 from ..tasks import Split, Task
-from ._images import PARTS, SCALE, SPLIT_SEED, held_out_rows
+from ._image_data import PARTS, SCALE, SPLIT_SEED, held_out_rows
 from .networks import clusters_network
 
 SIZE = 32  # of CIFAR's images, and of the others once they are resized

@@ -4,11 +4,12 @@ import torch
 from torch import Tensor
 
 from .._streams import stream
-from ..allocation import GumbelMatrix, NoSharing, SharedBottom
+from ..allocation import GumbelMatrix
 from ..experiments import Experiment, Method, ReportOptions, using
 from ..settings import Optimization, TrainingSettings
 from ..tasks import Split, Task
-from ._images import SHARES, SPLIT_SEED, digit_images, split_rows
+from ._image_data import SHARES, SPLIT_SEED, digit_images, split_rows
+from ._methods import NO_SHARING, SHARED_BOTTOM_MEAN
 from ._synthetic import pairs_share
 from .networks import codebooks_network
 
@@ -42,12 +43,8 @@ CODEBOOKS = Experiment(
     tasks=lambda choice: codebooks(),
     network=codebooks_network,
     methods=(
-        Method(name="no_sharing", label="No sharing", allocation=using(NoSharing)),
-        Method(
-            name="shared_bottom_mean",
-            label="Shared bottom (mean)",
-            allocation=using(SharedBottom, reduce="mean"),
-        ),
+        NO_SHARING,
+        SHARED_BOTTOM_MEAN,
         Method(name="oracle", label="Offices with one book share", allocation=using(pairs_share)),
         Method(name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix)),
     ),

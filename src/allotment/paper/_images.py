@@ -1,56 +1,26 @@
 """Four tasks on images of digits, upright and rotated: MNIST's, and those of scikit-learn."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from .._streams import stream
-from ..allocation import GumbelMatrix, NoSharing, SharedBottom
 from ..data import load
-from ..experiments import DataOptions, Experiment, Method, ReportOptions, using
+from ..experiments import DataOptions, Experiment, Method, ReportOptions
 from ..settings import Optimization, TrainingSettings
 from ..tasks import Split, Task
+from ._image_data import (
+    PARTS,
+    SCALE,
+    SHARES,
+    SPLIT_SEED,
+    digit_images,
+    held_out_rows,
+    rotated,
+    split_rows,
+)
+from ._methods import GUMBEL, GUMBEL_BUDGET, NO_SHARING, SHARED_BOTTOM, SHARED_BOTTOM_MEAN
 from .networks import digits_network, mnist_network
-
-
-def rotated(size: int) -> Tensor:
-    """Returns the permutation of pixels that turns square grey images by 90 degrees clockwise."""
-    return torch.arange(size * size).view(size, size).rot90(k=-1).flatten()
-
-
-def split_rows(n: int, shares: Sequence[float], *, seed: int, use: str = "split") -> list[Tensor]:
-    """Returns the rows ``0 .. n - 1`` at random in parts of these shares, each sorted.
-
-    Another ``use`` of the same seed gives other parts.
-    """
-    order = torch.randperm(n, generator=stream(seed, use))
-    edges = [round(n * sum(shares[: i + 1])) for i in range(len(shares))]
-    starts = [0, *edges[:-1]]
-    return [order[start:end].sort().values for start, end in zip(starts, edges, strict=True)]
-
-
-def held_out_rows(n: int, share: float) -> tuple[Tensor | None, Tensor | None]:
-    """Returns the rows for training and those for validation; None and None for a share of 0."""
-    if not share:
-        return None, None
-    train, held = split_rows(n, (1 - share, share), seed=SPLIT_SEED, use="held out")
-    return train, held
-
-
-SHARES = (0.5, 0.2, 0.3)  # train, validation, test
-SPLIT_SEED = 0  # one split for every run, so that runs differ in training alone
-
-
-def digit_images() -> tuple[Tensor, Tensor]:
-    """Returns scikit-learn's 1,797 drawings of digits ``[N, 1, 8, 8]``, and what they show."""
-    from sklearn.datasets import load_digits  # only here: importing it takes a second
-
-    bunch = load_digits()
-    images = torch.from_numpy(bunch.images).float().unsqueeze(1) / 16
-    return images, torch.from_numpy(bunch.target).long()
 
 
 def digits() -> list[Task]:
@@ -75,10 +45,6 @@ def digits() -> list[Task]:
         task("rotated", True),
         task("rotated again", True),
     ]
-
-
-SCALE = 1 / 255
-PARTS = ("train", "test")
 
 
 def four_mnists(folder: str | Path | None = None, *, held_out: float = 0.0) -> list[Task]:
@@ -116,25 +82,6 @@ def four_mnists(folder: str | Path | None = None, *, held_out: float = 0.0) -> l
         task("MNIST rotated again", True),
     ]
 
-
-NO_SHARING = Method(name="no_sharing", label="No sharing", allocation=using(NoSharing))
-SHARED_BOTTOM = Method(
-    name="shared_bottom", label="Shared bottom (sum)", allocation=using(SharedBottom)
-)
-SHARED_BOTTOM_MEAN = Method(
-    name="shared_bottom_mean",
-    label="Shared bottom (mean)",
-    allocation=using(SharedBottom, reduce="mean"),
-)
-GUMBEL = Method(
-    name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix, keeps_one=False)
-)
-GUMBEL_BUDGET = Method(
-    name="gumbel_budget",
-    label="Gumbel-Matrix, budget 0.75",
-    allocation=using(GumbelMatrix, keeps_one=False),
-    training={"budget": 0.75},
-)
 
 DIGITS = Experiment(
     name="digits",

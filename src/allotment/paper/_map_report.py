@@ -19,11 +19,13 @@ from ..report import (
     gain_maps,
     make_table,
 )
-from ._map import EXAMPLES, N_TASKS, OTHER_TASKS, OTHER_WIDTHS, POINTS, SIZES, WIDTH, Point, Ways
+from ._map import SIZES, Ways
+from ._map_points import EXAMPLES, N_TASKS, OTHER_TASKS, OTHER_WIDTHS, POINTS, WIDTH, Point
 
 NOTHING = "–"
 NOT_RUN = "Not run yet."
 PAGE = frozenset({Place.PAGE})
+_VERDICTS = {1: "do better than", 0: "are not told from", -1: "do worse than"}
 Key = TypeVar("Key")  # a point, or a condition
 
 
@@ -57,7 +59,9 @@ def pairs_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
     if not cells:
         return OwnSection(sentences=(NOT_RUN,))
     usual = {p: cell for p, cell in cells.items() if (p.width, p.n_tasks) == (WIDTH, N_TASKS)}
-    said = (*_advice(usual, ways), *_further(cells), *_of_oracle(usual))
+    labels = {way.name: way.label.lower() for way in ways.every}
+    advice = (_by_size(usual, labels), _over_points(usual, labels, ways))
+    said = (*advice, *_further(cells), *_of_oracle(usual))
     panels = _panels(cells)
     columns = [*_places(), *_columns(cells, ways, 1.0)]
     what = "test loss, and gains in percent of it (90 % interval)"
@@ -78,8 +82,9 @@ def sizes_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
     labels = {way.name: way.label for way in ways.every}
     counts = {name: "all" if n is None else f"{n:,}" for name, n in SIZES.items()}
     said = [
-        f"With {counts[name]} examples per task learnt gates {_verdict(cell)} the better of "
-        f"the two, {labels[cell.baseline]}: {advantage_text(cell.over_baseline)} percentage points."
+        f"With {counts[name]} examples per task learnt gates "
+        f"{_VERDICTS[cell.over_baseline.sign]} the better of the two, {labels[cell.baseline]}: "
+        f"{advantage_text(cell.over_baseline)} percentage points."
         for name, cell in cells.items()
     ]
     places: list[Column[str]] = [Column("Examples per task", lambda name: counts[name])]
@@ -91,50 +96,52 @@ def sizes_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
     )
 
 
-def _verdict(cell: Gain) -> str:
-    return {1: "do better than", 0: "are not told from", -1: "do worse than"}[
-        cell.over_baseline.sign
-    ]
-
-
-def _advice(usual: Mapping[Point, Gain], ways: Ways) -> list[str]:
-    """Returns where to learn the sharing, by the number of examples, and how sure that is."""
-    labels = {way.name: way.label.lower() for way in ways.every}
+def _by_size(usual: Mapping[Point, Gain], labels: Mapping[str, str]) -> str:
+    """Returns where to learn the sharing, by the number of examples."""
     rows = {n: [c for p, c in usual.items() if p.n_examples == n] for n in EXAMPLES}
-    by_sign: dict[int, list[int | None]] = {1: [], 0: [], -1: []}
-    for n, cells in rows.items():
-        if cells:
-            by_sign[_mostly(cells)].append(n)
 
-    def within(sizes: Sequence[int | None]) -> str:
-        means = [cell.over_baseline.mean for n in sizes for cell in rows[n]]
-        return f"{min(means):+z.0f} to {max(means):+z.0f} % of the loss"
+    def where(sign: int) -> tuple[list[int | None], list[Gain]]:
+        """Returns the numbers of examples with which most cells have a sign, and those cells."""
+        sizes = [n for n, cells in rows.items() if cells and _mostly(cells) == sign]
+        return sizes, [cell for n in sizes for cell in rows[n]]
 
     said = []
-    if paying := by_sign[1]:
+    sizes, cells = where(1)
+    if sizes:
         said.append(
-            f"Learn the sharing with {_counts(paying)} examples per task: {within(paying)} are "
+            f"Learn the sharing with {_counts(sizes)} examples per task: {_range(cells)} are "
             "gained over the better way by hand."
         )
-    if losing := by_sign[-1]:
-        best = Counter(cell.baseline for n in losing for cell in rows[n]).most_common(1)[0][0]
+    sizes, cells = where(-1)
+    if sizes:
+        best = Counter(cell.baseline for cell in cells).most_common(1)[0][0]
         said.append(
-            f"Do not learn it with {_counts(losing)} examples: {labels[best]} is better there "
-            f"({within(losing)})."
+            f"Do not learn it with {_counts(sizes)} examples: {labels[best]} is better there "
+            f"({_range(cells)})."
         )
-    if even := by_sign[0]:
-        said.append(f"With {_counts(even)} examples it makes little difference ({within(even)}).")
+    sizes, cells = where(0)
+    if sizes:
+        said.append(f"With {_counts(sizes)} examples it makes little difference ({_range(cells)}).")
+    return " ".join(said)
+
+
+def _range(cells: Sequence[Gain]) -> str:
+    means = [cell.over_baseline.mean for cell in cells]
+    return f"{min(means):+z.0f} to {max(means):+z.0f} % of the loss"
+
+
+def _over_points(usual: Mapping[Point, Gain], labels: Mapping[str, str], ways: Ways) -> str:
+    """Returns at how many points it pays, and the most that is gained and lost."""
     n_each = Counter(cell.over_baseline.sign for cell in usual.values())
     worst = min(usual, key=lambda point: usual[point].over_baseline.mean)
-    best_point = max(usual, key=lambda point: usual[point].over_baseline.mean)
-    return [
-        " ".join(said),
+    best = max(usual, key=lambda point: usual[point].over_baseline.mean)
+    return (
         f"Of {len(usual)} points, learnt gates are better than the better of "
         f"{labels[ways.alone.name]} and {labels[ways.shared.name]} in {n_each[1]} and worse in "
         f"{n_each[-1]}; in the other {n_each[0]} the 90 % interval holds 0. The largest gain is "
-        f"{advantage_text(usual[best_point].over_baseline)} % of the loss at {best_point}, the "
-        f"least {advantage_text(usual[worst].over_baseline)} % at {worst}.",
-    ]
+        f"{advantage_text(usual[best].over_baseline)} % of the loss at {best}, the least "
+        f"{advantage_text(usual[worst].over_baseline)} % at {worst}."
+    )
 
 
 def _mostly(cells: Sequence[Gain]) -> int:
@@ -282,9 +289,5 @@ def _count(n: int | None) -> str:
 
 
 def _counts(sizes: Sequence[int | None]) -> str:
-    return _list([_count(n) for n in sizes])
-
-
-def _list(texts: Sequence[str]) -> str:
-    *some, last = texts
+    *some, last = map(_count, sizes)
     return f"{', '.join(some)} and {last}" if some else last

@@ -26,33 +26,46 @@ from ..experiments import Method, structures, using
 
 BASELINE = "shared_bottom_mean"  # that tables compare each method with
 
-_MEAN = using(SharedBottom, reduce="mean")
+SINGLE_TASK = Method(
+    name="single_task",
+    label="Single task",
+    allocation=using(NoSharing),
+    structure=structures.single_task,
+)
+NO_SHARING = Method(name="no_sharing", label="No sharing", allocation=using(NoSharing))
+SHARED_BOTTOM = Method(
+    name="shared_bottom", label="Shared bottom (sum)", allocation=using(SharedBottom)
+)
+SHARED_BOTTOM_MEAN = Method(
+    name="shared_bottom_mean",
+    label="Shared bottom (mean)",
+    allocation=using(SharedBottom, reduce="mean"),
+)
+GUMBEL = Method(
+    name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix, keeps_one=False)
+)
+GUMBEL_BUDGET = Method(
+    name="gumbel_budget",
+    label="Gumbel-Matrix, budget 0.75",
+    allocation=using(GumbelMatrix, keeps_one=False),
+    training={"budget": 0.75},
+)
 
 METHODS = (
     # Decided by hand.
-    Method(
-        name="single_task",
-        label="Single task",
-        allocation=using(NoSharing),
-        structure=structures.single_task,
-    ),
-    Method(name="no_sharing", label="No sharing", allocation=using(NoSharing)),
-    Method(name="shared_bottom", label="Shared bottom (sum)", allocation=using(SharedBottom)),
-    Method(name="shared_bottom_mean", label="Shared bottom (mean)", allocation=_MEAN),
+    SINGLE_TASK,
+    NO_SHARING,
+    SHARED_BOTTOM,
+    SHARED_BOTTOM_MEAN,
     Method(
         name="task_routing",
         label="Task routing",
-        allocation=_MEAN,
+        allocation=using(SharedBottom, reduce="mean"),
         structure=structures.task_routing,
     ),
     # A gate for each task and component, learnt in several ways.
-    Method(name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix, keeps_one=False)),
-    Method(
-        name="gumbel_budget",
-        label="Gumbel-Matrix, budget 0.75",
-        allocation=using(GumbelMatrix, keeps_one=False),
-        training={"budget": 0.75},
-    ),
+    GUMBEL,
+    GUMBEL_BUDGET,
     Method(name="settling", label="Settling gates", allocation=using(SettlingMatrix)),
     Method(
         name="straight_through",

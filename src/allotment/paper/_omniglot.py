@@ -14,7 +14,7 @@ from ..data import Array, DataError, load
 from ..experiments import DataOptions, Experiment, Method, ReportOptions, using
 from ..settings import Execution, Optimization, TrainingSettings
 from ..tasks import Split, Task
-from ._images import SHARES, SPLIT_SEED, split_rows
+from ._image_data import SHARES, SPLIT_SEED, split_rows
 from ._methods import METHODS
 from ._trends import trend_table
 from .networks import omniglot_network

@@ -36,29 +36,36 @@ def _network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork
     return omniglot_network(allocate, dict.fromkeys(outputs, N_OUTPUTS))
 
 
-def mean_errors(records: "Sequence[RunRecord]") -> dict[int, float]:
-    """Returns the mean test error over alphabets, in percent, by seed, where all alphabets ran."""
+def _ended(records: "Sequence[RunRecord]") -> "list[RunRecord]":
+    return [run for run in records if run.header.experiment == NAME and run.finished]
+
+
+def _error(run: "RunRecord") -> float:
+    """Returns the test error in percent."""
     from ..analysis import measure
 
+    return 100 * (1 - measure(run))
+
+
+def mean_errors(records: "Sequence[RunRecord]") -> dict[int, float]:
+    """Returns the mean test error over alphabets, in percent, by seed, where all alphabets ran."""
     errors: dict[int, dict[str, float]] = defaultdict(dict)
-    for record in records:
-        if record.header.experiment == NAME and record.finished:
-            errors[record.header.seed][record.header.condition] = 100 * (1 - measure(record))
+    for run in _ended(records):
+        errors[run.header.seed][run.header.condition] = _error(run)
     n = len(ALONE.data.conditions)
     return {seed: sum(own.values()) / n for seed, own in errors.items() if len(own) == n}
 
 
 def _section(records: "Sequence[RunRecord]") -> "OwnSection":
-    from ..analysis import estimate, measure
+    from ..analysis import estimate
     from ..report import Column, OwnSection, make_table
 
-    own = [run for run in records if run.header.experiment == NAME and run.finished]
-    means = list(mean_errors(own).values())
+    own, means = _ended(records), list(mean_errors(records).values())
     rows: list[tuple[str, Estimate, str]] = []
     if means:
         rows.append(("Mean over alphabets", estimate(means), PUBLISHED))
     for name in ALONE.data.conditions:
-        errors = [100 * (1 - measure(run)) for run in own if run.header.condition == name]
+        errors = [_error(run) for run in own if run.header.condition == name]
         rows += [(name, estimate(errors), "")] if errors else []
     columns: list[Column[tuple[str, Estimate, str]]] = [
         Column("Alphabet", lambda row: row[0], kind="name"),

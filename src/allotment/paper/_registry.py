@@ -1,4 +1,4 @@
-"""The experiments by name."""
+"""The experiments by name, and which of their results the README shows."""
 
 from .._checks import check_choice
 from ..experiments import Experiment
@@ -35,6 +35,14 @@ KINDS = {
     )
 }
 KINDS["comparison"][1]["omniglot"] = WELL_TRAINED.name  # of which it is a part
+# What the README shows: an experiment, its label, and the methods that share nothing, share
+# everything, and learn what to share.
+HEADLINES = (
+    ("two_pairs", "Two pairs of equal functions", "no_sharing", "shared_bottom", "gumbel"),
+    ("codebooks", "Digits coded by two books", "no_sharing", "shared_bottom_mean", "gumbel"),
+    ("mnist", "MNIST, upright and rotated", "no_sharing", "shared_bottom_mean", "gumbel"),
+    ("omniglot_tuned", "Omniglot, well trained", "", "all_bent_shared_bottom", "all_bent"),
+)
 
 
 def experiment_named(name: str) -> Experiment:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..allocation import recommended
 from ..experiments import Experiment, Method, using
-from ._causes import COMPARED, PAIRS
-from ._comparison import WELL_TRAINED
+from ._comparison import COMPARED, PAIRS, WELL_TRAINED
 from ._omniglot import BEST
 
 if TYPE_CHECKING:

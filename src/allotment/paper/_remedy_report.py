@@ -1,6 +1,6 @@
 """What the recommended allocation reaches on tests, and whether that is what it should."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from ..analysis import (
@@ -10,19 +10,16 @@ from ..analysis import (
     best_on_validation,
     estimate,
     gain,
-    group_runs,
     measure,
 )
 from ..records import RunRecord
 from ..report import Column, OwnSection, Place, advantage_text, make_table
+from ._causes_report import NOTHING, Runs, finished_runs
 from ._remedy import CONTESTS, GUMBEL, RECOMMENDED, REMEDY_PREFIX, SHARED, Contest
 
-NOTHING = "–"
 PAGE = frozenset({Place.PAGE})
 N_BETTER = 3  # suites on which it should be better than all ways by hand
 _LABELS = {1: "better than", 0: "not told from", -1: "worse than"}
-
-Runs = Mapping[str, Sequence[RunRecord]]  # the finished ones of a suite, by method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +45,7 @@ class Standing:
 
 def standing(contest: Contest, records: Sequence[RunRecord]) -> Standing | None:
     """Returns how it does on a suite, if all ways by hand ran there."""
-    name = REMEDY_PREFIX + contest.name
-    runs: Runs = {
-        method: finished
-        for (experiment, _, method), own in group_runs(records).items()
-        if experiment == name and (finished := [run for run in own if run.finished])
-    }
+    runs = finished_runs(REMEDY_PREFIX + contest.name, records)
     if RECOMMENDED.name not in runs:
         return None
     found = gain(runs, RECOMMENDED.name, contest.by_hand)
@@ -140,8 +132,13 @@ def _verdict(found: Standing) -> str:
 
 def summary_text(records: Sequence[RunRecord]) -> str:
     """Returns whether the goal is met, and what a choice on validation is worth."""
-    found = [own for each in CONTESTS if (own := standing(each, records)) is not None]
-    return " ".join([goal_text(records), *_choice_text(found)[:1]])
+    ran = _standings(records)
+    return " ".join([_goal_text(ran), *_choice_text(ran)[:1]])
+
+
+def _standings(records: Sequence[RunRecord]) -> list[Standing]:
+    """Returns how it does on each of the suites that ran."""
+    return [own for each in CONTESTS if (own := standing(each, records)) is not None]
 
 
 def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
@@ -182,7 +179,8 @@ def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
         Column("Chosen on validation over it", over(lambda own: own.chosen)),
         Column("… over ways by hand so chosen", over(lambda own: own.chosen_over_chosen)),
     ]
-    said = [goal_text(records), *_choice_text([own for own in found.values() if own is not None])]
+    ran = [own for own in found.values() if own is not None]
+    said = [_goal_text(ran), *_choice_text(ran)]
     return OwnSection(sentences=tuple(said), tables=(make_table(columns, found),))
 
 
@@ -204,14 +202,14 @@ def _choice_text(ran: Sequence[Standing]) -> list[str]:
     ]
 
 
-def goal_text(records: Sequence[RunRecord]) -> str:
+def _goal_text(ran: Sequence[Standing]) -> str:
     """Returns whether the goal is met: nowhere worse, and better on at least three suites."""
-    ran = [own for each in CONTESTS if (own := standing(each, records)) is not None]
     if not ran:
         return "The recommended allocation (`allotment run remedy --suite NAME`) is not run yet."
     worse = [own.contest.name for own in ran if own.is_worse]
     better = [own.contest.name for own in ran if own.is_better]
-    missing = [each.name for each in CONTESTS if each not in [own.contest for own in ran]]
+    present = [own.contest for own in ran]
+    missing = [each.name for each in CONTESTS if each not in present]
     left = f" Not run yet: {_list(missing)}." if missing else ""
     return (
         f"The goal for the recommended allocation {_is_met(worse, better, missing)}: nowhere worse "

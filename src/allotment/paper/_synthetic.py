@@ -5,10 +5,11 @@ from torch import Tensor
 
 from .._checks import check_at_least
 from .._streams import stream
-from ..allocation import FixedMatrix, GumbelMatrix, NoSharing, SharedBottom
+from ..allocation import FixedMatrix, SharedBottom
 from ..experiments import DataOptions, Experiment, Method, ReportOptions, using
 from ..settings import Optimization, TrainingSettings
 from ..tasks import GeneratedDataset, Task
+from ._methods import GUMBEL, NO_SHARING
 from .networks import pairs_network, transfer_network
 
 N_INPUTS = 128  # d
@@ -88,7 +89,6 @@ SYNTHETIC = TrainingSettings(
     optimization=Optimization(learning_rate=0.01, clip_norm=1.0),
 )
 RHO = {"rho=0": 0.0, "rho=1": 1.0}  # relatedness under each condition
-NO_SHARING = Method(name="no_sharing", label="No sharing", allocation=using(NoSharing))
 SHARED_BOTTOM = Method(
     name="shared_bottom",
     label="Shared bottom",
@@ -117,13 +117,7 @@ TWO_PAIRS = Experiment(
     summary="two pairs of equal tasks; does the allocation find the pairs?",
     tasks=lambda choice: synthetic_pairs(2, 1.0, seed=choice.seed),
     network=pairs_network,
-    methods=(
-        NO_SHARING,
-        SHARED_BOTTOM,
-        Method(
-            name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMatrix, keeps_one=False)
-        ),
-    ),
+    methods=(NO_SHARING, SHARED_BOTTOM, GUMBEL),
     training=SYNTHETIC,
     n_runs=20,
     data=DataOptions(by_seed=True),

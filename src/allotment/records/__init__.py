@@ -28,13 +28,19 @@ place come back as the same ``RunRecord``, so whatever is computed or drawn work
 [(3, 0.25)]
 """
 
+from ._benchmarks import BudgetRecord as BudgetRecord
+from ._benchmarks import BudgetRow as BudgetRow
 from ._benchmarks import Floor as Floor
+from ._benchmarks import GrowthRecord as GrowthRecord
+from ._benchmarks import GrowthRow as GrowthRow
 from ._benchmarks import LargeRecord as LargeRecord
 from ._benchmarks import LargeWay as LargeWay
 from ._benchmarks import ScalingRecord as ScalingRecord
 from ._benchmarks import ScalingRow as ScalingRow
 from ._benchmarks import SpeedRecord as SpeedRecord
 from ._benchmarks import Timing as Timing
+from ._benchmarks import read_budgets as read_budgets
+from ._benchmarks import read_growth as read_growth
 from ._benchmarks import read_large as read_large
 from ._benchmarks import read_scaling as read_scaling
 from ._benchmarks import read_speed as read_speed
@@ -45,12 +51,6 @@ from ._declaration import read_preprocessing as read_preprocessing
 from ._declaration import write_copy as write_copy
 from ._declaration import write_declaration as write_declaration
 from ._declaration import write_preprocessing as write_preprocessing
-from ._deployment import BudgetRecord as BudgetRecord
-from ._deployment import BudgetRow as BudgetRow
-from ._deployment import GrowthRecord as GrowthRecord
-from ._deployment import GrowthRow as GrowthRow
-from ._deployment import read_budgets as read_budgets
-from ._deployment import read_growth as read_growth
 from ._environment import Environment as Environment
 from ._environment import describe_environment as describe_environment
 from ._files import RecordError as RecordError

@@ -1,12 +1,25 @@
-"""What the benchmarks measured: records of speed, and of how a step grows with sizes."""
+"""What the benchmarks measured: speed, how a step grows, budgets, and tasks that come later."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 from ._environment import Environment
 from ._files import read_json, reading
 from ._record import environment_from
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Measured:
+    """A record that is a file of its own."""
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+
+
+_Kind = TypeVar("_Kind", bound=_Measured)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +57,7 @@ class Floor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpeedRecord:
+class SpeedRecord(_Measured):
     """Ways of training measured in turns in one process, the reference first."""
 
     benchmark: str
@@ -59,9 +72,6 @@ class SpeedRecord:
         pairs = zip(self.timings[0].milliseconds, timing.milliseconds, strict=True)
         return [reference / ours for reference, ours in pairs]
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
-
 
 @dataclass(frozen=True, kw_only=True)
 class ScalingRow:
@@ -74,7 +84,7 @@ class ScalingRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScalingRecord:
+class ScalingRecord(_Measured):
     """How a step grows with one thing, the others being as usual."""
 
     command: str
@@ -82,9 +92,6 @@ class ScalingRecord:
     processor: str
     environment: Environment
     rows: tuple[ScalingRow, ...]
-
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +110,7 @@ class LargeWay:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LargeRecord:
+class LargeRecord(_Measured):
     """A large network, trained in several ways on one device."""
 
     command: str
@@ -116,38 +123,118 @@ class LargeRecord:
     floor: float  # milliseconds of its arithmetic, at the rate of a large product
     ways: tuple[LargeWay, ...]
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetRow:
+    """Networks trained under one budget, one for each seed; a task's numbers are means over tasks.
+
+    Attributes:
+        suite: What they were trained on.
+        cost: What the budget counts: "count" or "flops".
+        budget: Share of the cost that a task may take without a charge.
+        scores: On the test splits, a mean over tasks, 0 to 1.
+        shares_open: Of gates, 0 to 1.
+        flops: Of a task's extracted network for one example.
+        full_flops: Of the network with every component, for one example.
+        milliseconds: Of a pass of a task's extracted network, by the size of the batch.
+        full_milliseconds: Of the network with every component.
+        trunk_flops: Of the network extracted for all tasks, for one example.
+        sum_flops: Of the extracted networks of all tasks together.
+        trunk_milliseconds: Of the network extracted for all tasks, by the size of the batch.
+        sum_milliseconds: Of the extracted networks of all tasks, one after another.
+    """
+
+    suite: str
+    cost: str
+    budget: float
+    scores: tuple[float, ...]
+    shares_open: tuple[float, ...]
+    flops: tuple[float, ...]
+    full_flops: float
+    milliseconds: dict[str, tuple[float, ...]]
+    full_milliseconds: dict[str, tuple[float, ...]]
+    trunk_flops: tuple[float, ...]
+    sum_flops: tuple[float, ...]
+    trunk_milliseconds: dict[str, tuple[float, ...]]
+    sum_milliseconds: dict[str, tuple[float, ...]]
 
 
-def read_large(path: Path) -> LargeRecord:
-    """Returns the record in a file that ``LargeRecord.to_json`` gave the text of."""
-    with reading(path, "A record of a large network"):
-        value = read_json(path, "A record of a large network")
-        ways = tuple(LargeWay(**way) for way in value["ways"])
-        environment = environment_from(value["environment"])
-        return LargeRecord(**value | {"environment": environment, "ways": ways})
+@dataclass(frozen=True, kw_only=True)
+class BudgetRecord(_Measured):
+    """What budgets cost and bring."""
+
+    command: str
+    description: str
+    processor: str
+    environment: Environment
+    rows: tuple[BudgetRow, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowthRow:
+    """What a task that came later reached in one way, with so many training examples."""
+
+    suite: str
+    task: str
+    way: str
+    n_examples: int
+    scores: tuple[float, ...]  # on its test split, 0 to 1, one for each seed
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowthRecord(_Measured):
+    """A task that came after others, learnt in several ways."""
+
+    command: str
+    description: str
+    processor: str
+    environment: Environment
+    rows: tuple[GrowthRow, ...]
 
 
 def read_speed(path: Path) -> SpeedRecord:
     """Returns the record in a file that ``SpeedRecord.to_json`` gave the text of."""
-    with reading(path, "A record of speed"):
-        value = read_json(path, "A record of speed")
-        timings = [
-            each | {"milliseconds": tuple(each["milliseconds"])} for each in value["timings"]
-        ]
-        parts = {
-            "environment": environment_from(value["environment"]),
-            "timings": tuple(Timing(**timing) for timing in timings),
-            "floors": tuple(Floor(**floor) for floor in value.get("floors", ())),
-        }
-        return SpeedRecord(**value | parts)
+    parts = {"timings": Timing, "floors": Floor}
+    return _read(SpeedRecord, path, "A record of speed", parts, older={"floors": []})
 
 
 def read_scaling(path: Path) -> ScalingRecord:
     """Returns the record in a file that ``ScalingRecord.to_json`` gave the text of."""
-    with reading(path, "A record of scaling"):
-        value = read_json(path, "A record of scaling")
-        rows = tuple(ScalingRow(**row) for row in value["rows"])
-        environment = environment_from(value["environment"])
-        return ScalingRecord(**value | {"environment": environment, "rows": rows})
+    return _read(ScalingRecord, path, "A record of scaling", {"rows": ScalingRow})
+
+
+def read_large(path: Path) -> LargeRecord:
+    """Returns the record in a file that ``LargeRecord.to_json`` gave the text of."""
+    return _read(LargeRecord, path, "A record of a large network", {"ways": LargeWay})
+
+
+def read_budgets(path: Path) -> BudgetRecord:
+    """Returns the record in a file that ``BudgetRecord.to_json`` gave the text of."""
+    return _read(BudgetRecord, path, "A record of budgets", {"rows": BudgetRow})
+
+
+def read_growth(path: Path) -> GrowthRecord:
+    """Returns the record in a file that ``GrowthRecord.to_json`` gave the text of."""
+    return _read(GrowthRecord, path, "A record of growth", {"rows": GrowthRow})
+
+
+def _read(
+    kind: type[_Kind],
+    path: Path,
+    what: str,
+    parts: Mapping[str, type],
+    older: Mapping[str, Any] | None = None,
+) -> _Kind:
+    """Returns a record, given the classes of its parts and what older files do not have."""
+    with reading(path, what):
+        value = {**(older or {}), **read_json(path, what)}
+        for name, part in parts.items():
+            value[name] = tuple(part(**_with_tuples(each)) for each in value[name])
+        return kind(**value | {"environment": environment_from(value["environment"])})
+
+
+def _with_tuples(value: Any) -> Any:
+    """Returns a value with tuples in the place of lists, at any depth of dicts."""
+    if isinstance(value, dict):
+        return {name: _with_tuples(own) for name, own in value.items()}
+    return tuple(value) if isinstance(value, list) else value

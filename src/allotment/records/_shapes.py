@@ -1,6 +1,6 @@
 """What a record has to be before anything is computed from it: types, shapes, and an order."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from types import NoneType, UnionType
 from typing import TYPE_CHECKING, Any, get_args, get_origin, get_type_hints
@@ -12,6 +12,9 @@ from .._schema import MEASURES, Evaluation, RunHeader
 
 if TYPE_CHECKING:
     from ._record import RunRecord
+
+# What values of a declared type are instances of, where that is not the type itself.
+_INSTANCES: dict[Any, Any] = {Any: object, None: NoneType, float: int | float}
 
 
 def check_fields(value: Any) -> None:
@@ -31,35 +34,42 @@ def _fits(value: Any, kind: Any) -> bool:
     origin, inner = get_origin(kind), get_args(kind)
     if origin is UnionType:
         return any(_fits(value, each) for each in inner)
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_fits(item, inner[0]) for item in value)
+    if not isinstance(value, origin or _INSTANCES.get(kind, kind)):
+        return False
+    if isinstance(value, bool):
+        return kind not in (int, float)
     if origin is dict:
-        pairs = value.items() if isinstance(value, dict) else [(None, None)]
-        return all(_fits(key, inner[0]) and _fits(item, inner[1]) for key, item in pairs)
-    if origin is list:
-        return isinstance(value, list) and all(_fits(item, inner[0]) for item in value)
-    if kind is Any:
-        return True
-    if kind in (int, float):
-        return isinstance(value, int | kind) and not isinstance(value, bool)
-    return isinstance(value, NoneType if kind is None else origin or kind)
+        return _all_fit(value, inner[0]) and _all_fit(value.values(), inner[1])
+    return origin not in (tuple, list) or _all_fit(value, inner[0])
+
+
+def _all_fit(values: Iterable[Any], kind: Any) -> bool:
+    return all(_fits(value, kind) for value in values)
 
 
 def check_header(header: RunHeader) -> None:
     """Raises unless a header's parts have the right types and go with each other."""
     check_fields(header)
     n_tasks, n_components = len(header.task_names), len(header.component_names)
-    if not n_tasks or len(set(header.task_names)) != n_tasks:
-        raise ValueError("`task_names` should be different names")
+    sizes, tasks, components = header.layer_sizes, f"{n_tasks} tasks", f"{n_components} components"
+    _require(0 < len(set(header.task_names)) == n_tasks, "`task_names` should be different names")
     for name in ("families", "n_classes"):
-        if len(getattr(header, name)) not in (0, n_tasks):
-            raise ValueError(f"`{name}` should be one for each of {n_tasks} tasks")
-    if min(header.layer_sizes, default=0) < 0 or sum(header.layer_sizes) != n_components:
-        raise ValueError(f"`layer_sizes` should add up to {n_components} components")
-    if len(header.component_kinds) != n_components:
-        raise ValueError(f"`component_kinds` should be one for each of {n_components} components")
-    if header.measure not in MEASURES or min(header.n_classes, default=1) < 1 or header.seed < 0:
-        raise ValueError("`measure`, `n_classes` or `seed` is none that there can be")
+        n_given = len(getattr(header, name))
+        _require(n_given in (0, n_tasks), f"`{name}` should be one for each of {tasks}")
+    adds_up = min(sizes, default=0) >= 0 and sum(sizes) == n_components
+    _require(adds_up, f"`layer_sizes` should add up to {components}")
+    n_kinds = len(header.component_kinds)
+    _require(n_kinds == n_components, f"`component_kinds` should be one for each of {components}")
+    can_be = min(header.n_classes, default=1) >= 1 and header.seed >= 0
+    _require(
+        header.measure in MEASURES and can_be,
+        "`measure`, `n_classes` or `seed` is none that there can be",
+    )
+
+
+def _require(is_kept: bool, rule: str) -> None:
+    if not is_kept:
+        raise ValueError(rule)
 
 
 def check_entries(rounds: Any) -> None:
@@ -107,5 +117,5 @@ def check_snapshots(record: "RunRecord") -> None:
 
 
 def _check_shape(name: str, values: Any, shape: tuple[int, ...]) -> None:
-    if np.shape(values) != shape:
-        raise ValueError(f"`{name}` should have the shape {shape}, not {np.shape(values)}")
+    found = np.shape(values)
+    _require(found == shape, f"`{name}` should have the shape {shape}, not {found}")

@@ -20,6 +20,8 @@ own, and are matplotlib figures.
 """
 
 from ._benchmarks import floor_lines as floor_lines
+from ._benchmarks import large_table as large_table
+from ._benchmarks import scale_blocks as scale_blocks
 from ._benchmarks import speed_summary as speed_summary
 from ._benchmarks import speed_table as speed_table
 from ._benchmarks import timing_table as timing_table
@@ -53,8 +55,6 @@ from ._pages import with_block as with_block
 from ._readme import Headline as Headline
 from ._readme import readme_results as readme_results
 from ._results import result_table as result_table
-from ._scale import large_table as large_table
-from ._scale import scale_blocks as scale_blocks
 from ._section import section as section
 from ._spec import ExtraTable as ExtraTable
 from ._spec import MakeSection as MakeSection

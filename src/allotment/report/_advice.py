@@ -1,13 +1,18 @@
 """Whether learnt gates paid beside the baselines of an experiment, in a sentence."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import TypeAlias
 
 import numpy as np
 
 from .._advice import LEARNT, SEPARATE, SHARED, WAYS, compare
+from .._schema import Floats
 from ..analysis import validation_measure
 from ._section import MANY, ResultRow, Section
+from ._table import not_run_text
 
+_Costs: TypeAlias = dict[int, float]  # of a method, by seed
 _COSTS = {  # what is compared, and whether it is 1 less the recorded number
     "loss": ("loss", False),
     "test_loss": ("validation loss", False),
@@ -26,25 +31,33 @@ def advice_text(part: Section) -> list[str]:
 def _at(part: Section, condition: str) -> str:
     """Returns whether learnt gates pay beside the baselines that were run, on validation.
 
-    Of several methods that share alike the best one stands for all. Nothing is said where there
-    is nothing to compare, or where methods are so many that the best is best by chance.
+    Nothing is said where there is nothing to compare, or where methods are so many that the best is
+    best by chance.
     """
     rows = [row for row in part.ran if row.spec.condition == condition and row.finished]
-    ways: dict[str, dict[int, float]] = {}
-    for row in rows if len(rows) <= MANY else []:
-        way, costs = _way(row), _costs(row)
-        if way and costs and (way not in ways or _mean(costs) < _mean(ways[way])):
-            ways[way] = costs
-    if LEARNT not in ways or len(ways) < 2:
+    ways = _best_of_each_way(rows)
+    if len(rows) > MANY or LEARNT not in ways or len(ways) < 2:
         return ""
-    seeds = sorted(set.intersection(*(set(costs) for costs in ways.values())))
-    found = {way: np.array([[costs[s]] for s in seeds]) for way, costs in ways.items()}
     what, _ = _COSTS[rows[0].runs[0].header.measure]
-    verdict = compare(found, what)
+    verdict = compare(_paired(ways), what)
     where = f" at {condition}" if condition else ""
-    missing = [way for way in WAYS if way not in ways]
-    others = f" Not run: {', '.join(missing)}." if missing else ""
-    return f"Advice{where}: {verdict.recommendation}. {verdict.reason}{others}"
+    others = not_run_text(way for way in WAYS if way not in ways)
+    return f"Advice{where}: {verdict.recommendation}. {verdict.reason} {others}".rstrip()
+
+
+def _best_of_each_way(rows: Sequence[ResultRow]) -> dict[str, _Costs]:
+    """Returns the costs by way of sharing, of which the best of several methods stands for all."""
+    found: dict[str, list[_Costs]] = {}
+    for row in rows:
+        if (way := _way(row)) and (costs := _costs(row)):
+            found.setdefault(way, []).append(costs)
+    return {way: min(each, key=lambda of: fmean(of.values())) for way, each in found.items()}
+
+
+def _paired(ways: Mapping[str, _Costs]) -> dict[str, Floats]:
+    """Returns the costs of the seeds that all ways have, ``[S, 1]`` by way."""
+    seeds = sorted(set.intersection(*map(set, ways.values())))
+    return {way: np.array([costs[seed] for seed in seeds])[:, None] for way, costs in ways.items()}
 
 
 def _way(row: ResultRow) -> str:
@@ -57,7 +70,7 @@ def _way(row: ResultRow) -> str:
     return SHARED if uses.all() else SEPARATE if (uses.sum(axis=0) <= 1).all() else ""
 
 
-def _costs(row: ResultRow) -> dict[int, float]:
+def _costs(row: ResultRow) -> _Costs:
     """Returns by seed what is reported of a method, on validation, as something to be small."""
     _, is_complement = _COSTS[row.runs[0].header.measure]
     found = {run.header.seed: validation_measure(run) for run in row.finished}
@@ -66,7 +79,3 @@ def _costs(row: ResultRow) -> dict[int, float]:
         for seed, value in found.items()
         if not np.isnan(value)
     }
-
-
-def _mean(costs: Mapping[int, float]) -> float:
-    return sum(costs.values()) / len(costs)

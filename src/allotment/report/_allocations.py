@@ -23,7 +23,7 @@ from ..analysis import (
 )
 from ..records import RunRecord
 from ._section import ResultRow, Section
-from ._table import NOTHING, Column, Table, make_table, number_text, runs_text, spread_text
+from ._table import NOTHING, Column, Table, make_table, number_text, p_text, runs_text, spread_text
 
 # What the numbers can be; no entry of an embedding is negative, and so is no similarity.
 SIMILARITY, _AGREEMENT, _SILHOUETTE = (0.0, 1.0), (-0.5, 1.0), (-1.0, 1.0)
@@ -231,7 +231,7 @@ def own_nearest_text(family: Family) -> str:
 def p_values_text(family: Family) -> str:
     """Returns the p-values of the permutation test of a family, run by run."""
     known = [p for p in family.p_values if p == p]
-    return ", ".join("below 0.001" if p < 0.001 else f"{p:.2g}" for p in known) or NOTHING
+    return ", ".join(p_text(p, ".2g") for p in known) or NOTHING
 
 
 def _beside_chance(value: Estimate, by_chance: Estimate) -> str:

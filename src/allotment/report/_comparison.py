@@ -22,7 +22,7 @@ from ..records import RunRecord
 from ._provenance import provenance_text
 from ._section import ResultRow, Section, section
 from ._spec import ReportSpec
-from ._table import NOTHING, Column, Table, make_table, markdown_table
+from ._table import NOTHING, Column, Table, make_table, markdown_table, p_text
 
 _ORIGIN = (
     "Written by `make docs` from the kept runs in `results/`; a change by hand would be lost. "
@@ -232,11 +232,10 @@ def _verdict(found: Ranking) -> str:
     said = f"{k} methods on {n} suite{'s' * (n > 1)}"
     if math.isnan(found.p_value):
         return f"{said}: too few for the test."
-    p = "below 0.001" if found.p_value < 0.001 else f"{found.p_value:.3f}"
     return (
         f"{said}: Friedman's chi-square is {found.chi_square:.2f}, Iman and Davenport's F "
-        f"{found.f_statistic:.2f}, p {p}; the critical difference of mean ranks is "
-        f"{found.critical_difference:.2f}. {_pairs_apart(found)}"
+        f"{found.f_statistic:.2f}, p {p_text(found.p_value)}; the critical difference of mean "
+        f"ranks is {found.critical_difference:.2f}. {_pairs_apart(found)}"
     )
 
 

@@ -25,7 +25,6 @@ from ..analysis import (
     validation_loss_curves,
 )
 from ..records import RunRecord
-from ._figures import smoothing
 from ._section import ResultRow, Section
 from ._tradeoff import points_of
 
@@ -73,7 +72,7 @@ def _experiment(part: Section) -> dict[str, Any]:
     return {
         "title": part.spec.title,
         "measure": part.measure_label,
-        "smoothing": smoothing(part),
+        "smoothing": part.smoothing,
         "counted": any(run.outcome.n_used is not None for run in part.records),
         "methods": methods,
         "suites": [_suite(header) for header in _first_headers(part, suites)],

@@ -7,7 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from matplotlib.figure import Figure
 
 from .._checks import check_choice
@@ -71,7 +70,7 @@ def _curve_figures(part: Section) -> list[NamedFigure]:
     drawn: list[_Curves] = [
         (
             "loss",
-            f"Training loss, mean over tasks, {smoothing(part)}: the mean over runs, and around "
+            f"Training loss, mean over tasks, {part.smoothing}: the mean over runs, and around "
             "it the 90 % interval of that mean.",
             loss_bands,
             [loss_band(row.runs, window) for row in part.rows],
@@ -88,18 +87,6 @@ def _curve_figures(part: Section) -> list[NamedFigure]:
             file = f"{file_name(part.spec.experiment)}-{name}"
             figures.append(NamedFigure(name=file, caption=caption, draw=partial(draw, panels)))
     return figures
-
-
-def smoothing(part: Section) -> str:
-    """Returns over how many rounds losses are means: the window, or more where less was kept."""
-    window = part.spec.window
-    runs = [run for row in part.rows for run in row.finished if len(run.rounds)]
-    lengths = {max(window, int(np.median(np.diff(run.rounds, prepend=0)))) for run in runs}
-    least, most = min(lengths, default=window), max(lengths, default=window)
-    if most == window:
-        return f"smoothed over {window} rounds"
-    rounds = f"{least:,} to {most:,}" if least < most else f"{most:,}"
-    return f"each point the mean over {rounds} rounds"
 
 
 def _checks_figure(part: Section) -> _Curves:

@@ -58,11 +58,9 @@ def gain_maps(panels: Sequence[GainPanel], *, xlabel: str, ylabel: str, label: s
         ylabel: What rows are.
         label: What the numbers are, beside their colours.
     """
-    values = np.concatenate([np.abs(panel.values).ravel() for panel in panels])
-    limit = float(np.nanmax(values)) if np.isfinite(values).any() else 1.0
-    first, *others = panels
-    lines = [[first], *([*others[i : i + 2]] for i in range(0, len(others), 2))]
+    lines = [panels[:1], *(panels[i : i + 2] for i in range(1, len(panels), 2))]
     heights = [_CELL * max(len(each.rows) for each in line) + _AROUND for line in lines]
+    limit = _largest(panels)
     with drawing():
         figure = new_figure(_WIDTH, sum(heights) + 0.3)
         grid = figure.add_gridspec(len(lines), 2, height_ratios=heights)
@@ -70,12 +68,20 @@ def gain_maps(panels: Sequence[GainPanel], *, xlabel: str, ylabel: str, label: s
             for side, panel in enumerate(line):
                 spot = grid[place, :] if place == 0 else grid[place, side]
                 axes = figure.add_subplot(spot)
-                picture = _draw(axes, panel, limit or 1.0)
-                axes.set_ylabel(ylabel if side == 0 else "")
-                axes.set_xlabel(xlabel if place == len(lines) - 1 or place == 0 else "")
+                picture = _draw(axes, panel, limit)
+                if side == 0:
+                    axes.set_ylabel(ylabel)
+                if place in (0, len(lines) - 1):
+                    axes.set_xlabel(xlabel)
         bar = figure.colorbar(picture, ax=figure.axes, shrink=0.6, aspect=30, label=label)
         bar.outline.set_visible(False)
     return figure
+
+
+def _largest(panels: Sequence[GainPanel]) -> float:
+    """Returns the largest value either way; 1 where there is none but 0."""
+    values = np.concatenate([np.abs(panel.values).ravel() for panel in panels])
+    return float(np.nanmax(values, initial=0.0)) or 1.0
 
 
 def _draw(axes: Axes, panel: GainPanel, limit: float) -> AxesImage:

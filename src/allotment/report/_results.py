@@ -20,7 +20,7 @@ from ..analysis import (
 from ..records import RunRecord
 from ._section import ResultRow, Section, section
 from ._spec import ReportRow, ReportSpec
-from ._table import EVERYWHERE, NOTHING, Column, Place, Table, interval_text, make_table
+from ._table import EVERYWHERE, NOTHING, Column, Place, Table, interval_text, make_table, p_text
 
 _ON_THE_PAGE = frozenset({Place.PAGE})
 
@@ -199,16 +199,10 @@ def _difference_columns(spec: ReportSpec) -> list[Column[Pair]]:
         Column("Difference", name, kind="name"),
         Column("Mean", lambda pair: f"{factor * pair[2].mean:+z.{digits(pair)}f}"),
         Column("90 % interval", interval),
-        Column("Paired t-test, p", lambda pair: _p_text(pair[2].t_p_value)),
-        Column("Wilcoxon, p", lambda pair: _p_text(pair[2].wilcoxon_p_value)),
+        Column("Paired t-test, p", lambda pair: p_text(pair[2].t_p_value)),
+        Column("Wilcoxon, p", lambda pair: p_text(pair[2].wilcoxon_p_value)),
         Column("Seeds", lambda pair: str(pair[2].n)),
     ]
-
-
-def _p_text(p: float) -> str:
-    if p != p:
-        return NOTHING
-    return "below 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 # How well each task does, and each family or group of them, the methods beside each other.

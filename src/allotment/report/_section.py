@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+import numpy as np
+
 from .._schema import HIGHER_IS_BETTER, MEASURES, RunHeader
 from ..analysis import Relatedness, Summary, group_runs, relatedness, summarise, typical_run
 from ..records import RunRecord
@@ -142,6 +144,18 @@ class Section:
             return label
         rounds = f"{max(n)}" if min(n) == max(n) else f"{min(n)} to {max(n)}"
         return f"{label} over the last {rounds} rounds"
+
+    @property
+    def smoothing(self) -> str:
+        """Over how many rounds losses are means: the window, or more where less was kept."""
+        window = self.spec.window
+        runs = [run for row in self.rows for run in row.finished if len(run.rounds)]
+        lengths = {max(window, int(np.median(np.diff(run.rounds, prepend=0)))) for run in runs}
+        least, most = min(lengths, default=window), max(lengths, default=window)
+        if most == window:
+            return f"smoothed over {window} rounds"
+        rounds = f"{least:,} to {most:,}" if least < most else f"{most:,}"
+        return f"each point the mean over {rounds} rounds"
 
     @property
     def higher_is_better(self) -> bool:

@@ -10,7 +10,7 @@ from ._allocations import SIMILARITY, budget_text, own_nearest_text, p_values_te
 from ._provenance import are_as_declared, lengths
 from ._section import MANY, ResultRow, Section, section
 from ._spec import ReportSpec
-from ._table import NOTHING, interval_text, runs_text, spread_text
+from ._table import NOTHING, interval_text, not_run_text, runs_text, spread_text
 
 
 def summary_text(records: Sequence[RunRecord], spec: ReportSpec) -> list[str]:
@@ -32,14 +32,9 @@ def section_text(part: Section) -> list[str]:
         said += _relatedness(row)
     said += [_failures(row) for row in part.rows]
     said += [_dead(row) for row in part.rows]
-    said.append(_missing(part))
+    said.append(not_run_text(row.name for row in part.rows if not row.runs))
     said += advice_text(part)
     return list(filter(None, said))
-
-
-def _missing(part: Section) -> str:
-    names = [row.name for row in part.rows if not row.runs]
-    return f"Not run: {', '.join(names)}." if names else ""
 
 
 def _structures(part: Section) -> list[str]:
@@ -79,14 +74,9 @@ Entry = tuple[ResultRow, Estimate]  # a method and its number as it is shown
 
 def _comparison(part: Section, condition: str) -> list[str]:
     """Returns how the methods under one condition rank, the best first, each beside the next."""
-    entries = [
-        (row, value)
-        for row in part.rows
-        if row.spec.condition == condition and (value := part.spec.shown(row.summary.measure)).n
-    ]
+    entries = _ranked(part, condition)
     if not entries:
         return []
-    entries.sort(key=lambda entry: entry[1].mean, reverse=part.higher_is_better)
     where = f"At {condition}, " if condition else ""
     ends, order = ("reaches", "above") if part.higher_is_better else ("ends at", "below")
     best, best_value = entries[0]
@@ -98,6 +88,14 @@ def _comparison(part: Section, condition: str) -> list[str]:
         text = f"{row.spec.label} with {_value_text(value, part.spec)}"
         said.append(f"{begin} {text}; {_verdict(before, (row, value))}")
     return [f"{sentence}." for sentence in said]
+
+
+def _ranked(part: Section, condition: str) -> list[Entry]:
+    """Returns the methods under one condition that have a number, the best first."""
+    rows = [row for row in part.rows if row.spec.condition == condition]
+    entries = [(row, part.spec.shown(row.summary.measure)) for row in rows]
+    known = [entry for entry in entries if entry[1].n]
+    return sorted(known, key=lambda entry: entry[1].mean, reverse=part.higher_is_better)
 
 
 def _beside_the_best(entries: Sequence[Entry]) -> list[str]:

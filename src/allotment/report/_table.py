@@ -123,6 +123,17 @@ def number_text(value: float, form: str = ".2f") -> str:
     return NOTHING if value != value else f"{value:{form}}"
 
 
+def not_run_text(names: Iterable[str]) -> str:
+    """Returns which of several have no run; nothing where all have some."""
+    listed = ", ".join(names)
+    return f"Not run: {listed}." if listed else ""
+
+
+def p_text(p: float, form: str = ".3f") -> str:
+    """Returns a p-value, or that there is none; what is very small is not told apart."""
+    return "below 0.001" if p < 0.001 else number_text(p, form)
+
+
 def runs_text(n: int) -> str:
     """Returns how many runs there are."""
     return "1 run" if n == 1 else f"{n} runs"

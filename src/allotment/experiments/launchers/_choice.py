@@ -32,27 +32,30 @@ def choose_launcher(
         ray: The address of a Ray cluster; "auto": the one that runs on this machine.
         gpus_per_group: With ``ray``: a share of a GPU for each run group.
     """
+    _check(workers, ray, gpus_per_group)
+    if ray is not None:
+        # Nodes may have GPUs where this machine has none, so that only a wish for a CPU counts.
+        is_on_cpus = device == "cpu" and gpus_per_group is None
+        return RayCluster(ray, 0.0 if is_on_cpus else gpus_per_group)
+    if workers is None:
+        several = device in ("auto", "cuda") and len(visible_gpus()) > 1
+        return Processes() if several else InTurn()
+    if isinstance(workers, str):
+        return Processes()
+    return InTurn() if workers == 1 else Processes(workers)
+
+
+def _check(workers: int | str | None, ray: str | None, gpus_per_group: float | None) -> None:
+    """Raises unless the options go with each other."""
     if ray is not None and workers is not None:
         raise ValueError(
             "`workers` should be left out where a Ray cluster trains, which has its own. Found "
             f"`workers = {workers}` and `ray = {ray!r}`."
         )
-    if ray is not None:
-        # Nodes may have GPUs where this machine has none, so that only a wish for a CPU counts.
-        is_on_cpus = device == "cpu" and gpus_per_group is None
-        return RayCluster(ray, 0.0 if is_on_cpus else gpus_per_group)
-    if gpus_per_group is not None:
+    if ray is None and gpus_per_group is not None:
         raise ValueError(
             "`gpus-per-group` should come with `ray`. Found `gpus-per-group = "
             f"{gpus_per_group:g}` without it."
         )
-    if workers is None:
-        several = device in ("auto", "cuda") and len(visible_gpus()) > 1
-        return Processes() if several else InTurn()
-    if isinstance(workers, str):
-        if workers != "auto":
-            raise ValueError(
-                f"`workers` should be a number or 'auto'. Found `workers = {workers!r}`."
-            )
-        return Processes()
-    return InTurn() if workers == 1 else Processes(workers)
+    if isinstance(workers, str) and workers != "auto":
+        raise ValueError(f"`workers` should be a number or 'auto'. Found `workers = {workers!r}`.")
