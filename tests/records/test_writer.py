@@ -17,7 +17,7 @@ from allotment.records import (
     unfinished_runs,
 )
 from allotment.records import _writer as writer_module
-from tests.records.made_up import a_header, an_entry, an_evaluation, an_outcome
+from tests.records.made_up import a_header, an_entry, an_evaluation, an_outcome, flip
 
 
 def contents(folder: Path) -> dict[str, bytes]:
@@ -59,6 +59,17 @@ def test_a_run_comes_back_as_it_was_written(tmp_path: Path) -> None:
     assert record.outcome.test.accuracies is not None
     assert_allclose(record.outcome.test.accuracies, [0.5, 0.6, 0.7, 0.8], rtol=0)
     assert_array_equal(record.outcome.matrix, an_outcome().matrix)
+
+
+def test_a_test_that_came_later_leaves_damage_visible(tmp_path: Path) -> None:
+    writer = RunWriter(tmp_path / "run", a_header())
+    writer.add(an_entry())
+    writer.close(an_outcome(test=None))
+    writer.add_test(an_outcome(test=an_evaluation()))
+    assert read_run(tmp_path / "run").outcome.test is not None
+    flip(tmp_path / "run" / "allocations.npz", 0.5)
+    with pytest.raises(RecordError, match=r"allocations.npz` damaged: .* another hash"):
+        read_run(tmp_path / "run")
 
 
 def test_nan_survives(tmp_path: Path) -> None:

@@ -120,14 +120,17 @@ class RunWriter:
             return
         self._write_allocations(outcome.matrix)
         write_bytes(self.folder / "weights.safetensors", _packed(outcome.weights))
-        hashed = [self.folder / name for name in _HASHED]
-        content = sealed(summary_of(outcome), "summary.json", hashed)
-        write_json(self.folder / "summary.json", content)
+        self._write_summary(outcome)
         self._open = False
 
     def add_test(self, outcome: Outcome) -> None:
         """Writes the summary of a closed run anew, with the test that came after it."""
-        write_json(self.folder / "summary.json", summary_of(outcome))
+        self._write_summary(outcome)
+
+    def _write_summary(self, outcome: Outcome) -> None:
+        hashed = [self.folder / name for name in _HASHED]
+        content = sealed(summary_of(outcome), "summary.json", hashed)
+        write_json(self.folder / "summary.json", content)
 
     def interrupt(self, reason: str = "interrupted") -> None:
         """Writes what there is and why the run stopped; does nothing to a run that is closed.
