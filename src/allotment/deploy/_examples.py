@@ -47,6 +47,6 @@ def _inputs(source: Any) -> Any:
         return source.draw(N_EXAMPLES, torch.Generator().manual_seed(0))[0]
     if not isinstance(source, Split):
         return as_inputs(source.first()[0])
-    rows = torch.arange(len(source.inputs)) if source.rows is None else source.rows
+    rows = source.all_rows()
     stored = source.inputs[rows[torch.arange(max(2, min(N_EXAMPLES, len(rows)))) % len(rows)]]
     return preprocess(stored, source.permutation, 1.0, keep=(stored.dtype,))

@@ -164,7 +164,7 @@ def _with_validation(task: Task) -> Task:
         return replace(task, validation=drawn(task, N_DRAWN, stream(0, f"baselines/{task.name}")))
     if not isinstance(task.train, Split):
         return task
-    rows = torch.arange(len(task.train)) if task.train.rows is None else task.train.rows
+    rows = task.train.all_rows()
     if len(rows.unique()) < 2:
         return task
     is_held_out = held_out(task, SHARE, seed=0)

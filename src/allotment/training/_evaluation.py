@@ -275,7 +275,7 @@ def _batches_of_arrays(
     split: Split, parameters: FlatParameters, size: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
     fills = FILLED_UP[parameters.device.type] and not _compares_examples(parameters.network)
-    rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
+    rows = split.all_rows()
     for part in rows.split(size):
         length = min(size, 2 ** (len(part) - 1).bit_length()) if fills else len(part)
         filled = torch.cat([part, part[:1].expand(length - len(part))])
