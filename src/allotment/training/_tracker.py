@@ -159,7 +159,7 @@ class BestCheckpoint:
     ) -> None:
         self._parameters = parameters
         self._checked = np.array([task.held_out("validation") is not None for task in tasks])
-        self._by = settings.keep_best if isinstance(settings.keep_best, str) else ""
+        self._by = settings.best_by
         self._patience = settings.patience
         self._n_worse = [0] * parameters.n_runs  # checks since the best one
         self.over: list[int | None] = [None] * parameters.n_runs  # after which round
