@@ -89,17 +89,15 @@ def compare(costs: Mapping[str, Floats], what: str = "validation loss") -> Verdi
         return Verdict(recommendation=CANNOT_TELL, reason=reason, exceptions={})
     means = {way: np.nanmean(of, axis=1) for way, of in known.items()}  # [S]
     best = min(means, key=lambda way: float(means[way].mean()))
-    chosen = CANNOT_TELL
-    for way in means:
-        behind = gap(means[way], means[best])
-        if way == best or (behind.low <= 0 and behind.mean <= MARGIN):
-            chosen = way
-        if chosen != CANNOT_TELL or behind.low <= 0:
-            break
-    beside = best if chosen == CANNOT_TELL else chosen
-    exceptions = {} if chosen == CANNOT_TELL else _exceptions(known, chosen)
+    # The best one at the latest: it is not behind itself.
+    chosen = next(way for way in means if gap(means[way], means[best]).low <= 0)
+    if gap(means[chosen], means[best]).mean > MARGIN:
+        reason = _reason(means, best, what)
+        return Verdict(recommendation=CANNOT_TELL, reason=reason, exceptions={})
     return Verdict(
-        recommendation=chosen, reason=_reason(means, beside, what), exceptions=exceptions
+        recommendation=chosen,
+        reason=_reason(means, chosen, what),
+        exceptions=_exceptions(known, chosen),
     )
 
 

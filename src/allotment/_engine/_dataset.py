@@ -60,8 +60,7 @@ class DeviceDataset:
 
     def rows(self, split: Split) -> Tensor:
         """Returns the numbers of a split's rows here."""
-        rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
-        return rows + self._input_starts[id(split.inputs)]
+        return split.all_rows() + self._input_starts[id(split.inputs)]
 
     def kind(self, split: Split) -> int:
         """Returns the number under which a split's permutation and targets are known here."""

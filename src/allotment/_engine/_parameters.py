@@ -12,10 +12,9 @@ from torch.func import functional_call, vmap
 
 from .._schema import Floats
 from ..allocation import Allocation
-from ..modules import difference
 from ._parameter_groups import names_by_group
 from ._precision import arithmetic, rounded
-from ._stacked_network import locations, stack
+from ._stacked_network import locations, stack_alike
 
 Result = TypeVar("Result")
 if TYPE_CHECKING:
@@ -40,11 +39,7 @@ class FlatParameters:
         *,
         n_batches: int = 0,
     ) -> None:
-        stacked = [stack(network) for network in networks]
-        for layer in (layer for network in stacked for layer in network.modular_layers):
-            layer.allocation.expect(n_batches)
-        _let_allocations_differ(stacked)
-        _check_alike(stacked)
+        stacked = stack_alike(networks, n_batches)
         self.n_runs = len(networks)
         self.device = device
         # Not on a CPU, where shorter products save nothing and some processors cannot make them.
@@ -229,26 +224,6 @@ class Within(nn.Module):
 
     def forward(self, call: "Callable[[TaskNetwork], Result]") -> Result:
         return call(self.network)
-
-
-def _let_allocations_differ(networks: "Sequence[TaskNetwork]") -> None:
-    """Lets allocations have numbers of each run, such as temperatures, where these differ."""
-    for layers in zip(*(network.modular_layers for network in networks), strict=False):
-        allocations = [layer.allocation for layer in layers]
-        if any(difference(allocations[0], other) for other in allocations[1:]):
-            for allocation in allocations:
-                allocation.let_runs_differ()
-
-
-def _check_alike(networks: "Sequence[TaskNetwork]") -> None:
-    for other in networks[1:]:
-        found = difference(networks[0], other)
-        if found:
-            raise ValueError(
-                "Networks that train together should differ only in the values of their "
-                f"parameters, temperatures and fixed allocations. Found that {found}. Call `train` "
-                "once for each kind."
-            )
 
 
 def changes_by_batch(allocation: Allocation) -> bool:

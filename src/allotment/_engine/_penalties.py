@@ -1,14 +1,16 @@
 """The penalties of several runs, which may have different budgets."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from ..allocation import row
 from ..modules import budget_penalty, connection_penalty, disconnect_penalty, entropy_penalty
-from ._run import Run
+
+if TYPE_CHECKING:
+    from ._run import Run
 
 
 class Budgets(NamedTuple):
@@ -27,22 +29,17 @@ class PenaltySchedule:
     ``costs`` are what gates count, ``[C]``; None: all the same.
     """
 
-    def __init__(self, runs: Sequence[Run], n_steps: int, costs: Tensor | None = None) -> None:
+    def __init__(self, runs: "Sequence[Run]", n_steps: int, costs: Tensor | None = None) -> None:
         settings = [run.settings.penalties for run in runs]
         self._common = settings[0]
         self._layer_sizes = runs[0].network.layer_sizes
         self._n_steps = n_steps
         self.costs = costs
         self._by_task = any(chosen.has_budgets_by_task for chosen in settings)
-        rows = [run.settings.penalties.budgets([task.name for task in run.tasks]) for run in runs]
-        weights = [
-            [0.0 if budget is None else chosen.budget_weight for budget in row]
-            for row, chosen in zip(rows, settings, strict=True)
-        ]
-        shares = torch.tensor([[1.0 if budget is None else budget for budget in r] for r in rows])
-        both = Budgets(shares, torch.tensor(weights))
+        shares, weights = map(torch.tensor, zip(*map(_budgets_of, runs), strict=True))  # [R, T]
+        both = Budgets(shares, weights)
         self.budgets = both if self._by_task else Budgets(*(values[:, 0] for values in both))
-        self._has_budget = any(map(any, weights))
+        self._has_budget = bool(weights.any())
         common = self._common
         self.any = self._has_budget or any(
             (common.entropy_weight, common.connection_weight, common.disconnect_weight)
@@ -78,3 +75,11 @@ class PenaltySchedule:
                 probabilities, self._layer_sizes, weight=common.disconnect_weight
             )
         return total
+
+
+def _budgets_of(run: "Run") -> tuple[list[float], list[float]]:
+    """Returns a run's budget for each task, and its weight: 0 where there is none."""
+    chosen = run.settings.penalties
+    budgets = chosen.budgets([task.name for task in run.tasks])
+    shares = [1.0 if budget is None else budget for budget in budgets]
+    return shares, [0.0 if budget is None else chosen.budget_weight for budget in budgets]

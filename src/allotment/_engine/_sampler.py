@@ -220,7 +220,7 @@ def held_out(task: Task, share: float, seed: int) -> Tensor:
     comes into the weights by another task's label.
     """
     split: Split = task.train
-    rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
+    rows = split.all_rows()
     chances = torch.rand(len(split.inputs), generator=stream(seed, "held out"))[rows]
     levels = chances.unique()  # sorted; an example that is there twice is in one part
     if len(levels) < 2:

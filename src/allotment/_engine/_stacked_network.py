@@ -4,13 +4,13 @@ In it the components of one architecture are one module with stacked parameters,
 are one table. The network that a user built keeps its own names and shapes throughout.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, NamedTuple
 
 from torch import Tensor, nn
 
-from ..modules import HeadTable, ModularLayer, are_linear, group_by_architecture
+from ..modules import HeadTable, ModularLayer, are_linear, difference, group_by_architecture
 
 if TYPE_CHECKING:
     from ..modules import TaskNetwork
@@ -38,6 +38,40 @@ def stack(network: "TaskNetwork") -> "TaskNetwork":
     for layer in stacked.modular_layers:
         layer.skips_unused = False  # runs are evaluated together
     return stacked
+
+
+def stack_alike(networks: "Sequence[TaskNetwork]", n_batches: int) -> "list[TaskNetwork]":
+    """Returns stacked copies of networks, alike but for their numbers; raises where they are not.
+
+    Their allocations know how many batches are to come.
+    """
+    copies = [stack(network) for network in networks]
+    for copy in copies:
+        for layer in copy.modular_layers:
+            layer.allocation.expect(n_batches)
+    _let_allocations_differ(copies)
+    _check_alike(copies)
+    return copies
+
+
+def _let_allocations_differ(networks: "Sequence[TaskNetwork]") -> None:
+    """Lets allocations have numbers of each run, such as temperatures, where these differ."""
+    for layers in zip(*(network.modular_layers for network in networks), strict=False):
+        allocations = [layer.allocation for layer in layers]
+        if any(difference(allocations[0], other) for other in allocations[1:]):
+            for allocation in allocations:
+                allocation.let_runs_differ()
+
+
+def _check_alike(networks: "Sequence[TaskNetwork]") -> None:
+    for other in networks[1:]:
+        found = difference(networks[0], other)
+        if found:
+            raise ValueError(
+                "Networks that train together should differ only in the values of their "
+                f"parameters, temperatures and fixed allocations. Found that {found}. Call `train` "
+                "once for each kind."
+            )
 
 
 class StackedForm:

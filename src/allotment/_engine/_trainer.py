@@ -64,13 +64,13 @@ class Trainer:
         n_batches = chosen.rounds * self.n_tasks
         precision = chosen.execution.mixed_precision
         self.parameters = FlatParameters(networks, device, precision, n_batches=n_batches)
-        self._learnt = [flat for _, flat in self.parameters.learnt()]
+        learnt = dict(self.parameters.learnt())
+        self._learnt = list(learnt.values())
         optimizations = [run.settings.optimization for run in runs]
         self._steps = step_taker(self.parameters, optimizations, n_batches, self._tasks_per_step)
         decay = chosen.optimization.ema_decay
         self._ema = EMA(self.parameters, decay, self._tasks_per_step) if decay else None
-        groups = [group for group, _ in self.parameters.learnt()]
-        self._gradient_pass = GradientPass(runs, device, groups)
+        self._gradient_pass = GradientPass(runs, device, list(learnt))
         self._updates = AllocationUpdates(self.parameters)
         kind = (
             StreamedBatches

@@ -5,7 +5,7 @@ from torch import Tensor
 
 from .._checks import check_whole
 from ._base import Allocation, check_counts, row
-from ._linear_gate import LinearGate
+from ._features import LinearGate
 
 
 class CGC(Allocation):

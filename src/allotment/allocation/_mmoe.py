@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from ._base import Allocation, row
-from ._linear_gate import LinearGate
+from ._features import LinearGate
 
 
 class MMoE(Allocation):

@@ -9,8 +9,7 @@ from torch import Tensor
 from .._checks import check_count
 from ._base import row
 from ._cgc import own_or_shared
-from ._features import example_features
-from ._linear_gate import LinearGate
+from ._features import LinearGate, example_features
 from ._streams import StreamAllocation
 
 

@@ -18,9 +18,10 @@ from .._checks import first_line
 from ..modules import TaskNetwork, as_network
 from ..tasks import TablePreprocessing
 from ._encoding import is_text
+from ._examples import Rows, rows_to_compare
 from ._network import DeployedNetwork
-from ._rows import Rows, rows_to_compare
 
+_ML = "ai.onnx.ml"  # the operators of ONNX for other than numbers
 TOLERANCE = 1e-4  # of a difference, beside the largest output, or beside 1 where that is less
 _Run = Callable[[Rows], list[Tensor]]  # from rows to the outputs of tasks
 
@@ -241,25 +242,31 @@ def _take_texts(onnx: Any, model: Any, preprocessing: TablePreprocessing) -> Non
     """Lets a model take texts, where a column holds them, in place of their places."""
     graph = model.graph
     by_name = {given.name: given for given in graph.input}
-    columns = [column for column in preprocessing.inputs if is_text(column)]
-    for column in columns:
-        place = f"{column.name} (place)"
-        for node in graph.node:
-            node.input[:] = [place if name == column.name else name for name in node.input]
+    texts = {column.name: column for column in preprocessing.inputs if is_text(column)}
+    places = {name: f"{name} (place)" for name in texts}
+    for node in graph.node:
+        node.input[:] = [places.get(name, name) for name in node.input]
+    for name, column in texts.items():
         categories = list(column.categories)  # type: ignore[attr-defined]
         encoder = onnx.helper.make_node(
             "LabelEncoder",
-            [column.name],
-            [place],
-            domain="ai.onnx.ml",
+            [name],
+            [places[name]],
+            domain=_ML,
             keys_strings=categories,
             values_int64s=list(range(len(categories))),
             default_int64=len(categories),
         )
         graph.node.insert(0, encoder)
-        by_name[column.name].type.tensor_type.elem_type = onnx.TensorProto.STRING
-    if columns and not any(each.domain == "ai.onnx.ml" for each in model.opset_import):
-        model.opset_import.append(onnx.helper.make_opsetid("ai.onnx.ml", 2))
+        by_name[name].type.tensor_type.elem_type = onnx.TensorProto.STRING
+    if texts:
+        _allow(onnx, model, _ML)
+
+
+def _allow(onnx: Any, model: Any, domain: str) -> None:
+    """Lets a model have operators of a domain."""
+    if not any(each.domain == domain for each in model.opset_import):
+        model.opset_import.append(onnx.helper.make_opsetid(domain, 2))
 
 
 _FORMATS = {".onnx": _as_onnx, ".pt2": _as_pt2}

@@ -94,8 +94,8 @@ class AllocationLogger(Callback):
             gates = (network.probabilities(), network.matrix())
         if trainer.is_global_zero:
             self._watch = self._watch or DeadTasks(network, network.task_names)
-            dead = self._watch.look(*(part.cpu().double().numpy() for part in gates))
-            self._watch.tell(dead, f" at step {trainer.global_step:,}")
+            probabilities, matrix = (part.cpu().double().numpy() for part in gates)
+            self._watch.tell([(probabilities, matrix)], f" at step {trainer.global_step:,}")
 
     @torch.no_grad()
     def on_train_end(self, trainer: Trainer, pl_module: LightningModule) -> None:

@@ -25,14 +25,11 @@ from ..modules import Pass, TaskNetwork, as_network
 from ..settings import TrainingSettings
 from ..tasks import Task
 from ..training import check_runs
-from ._batch import EvaluationBatch, StepBatch, TaskBatch, check_is
-from ._draws import Draws
+from ._batch import Draws, EvaluationBatch, StepBatch, TaskBatch, check_is
 from ._form import NetworkForm
-from ._losses import KeptLosses
-from ._observers import Observers
-from ._optimizers import optimizers
-from ._refused import check_settings
+from ._losses import KeptLosses, Observers
 from ._scores import Scores, named_values
+from ._settings import check_settings, optimizers
 from ._strategies import check_is_one_training, leave_at_exit, reaching, shard
 
 

@@ -59,19 +59,24 @@ class Scores:
             metrics=found,
         )
 
+    def _seen_by_all(self, trainer: Trainer) -> list[Any]:
+        """Returns the kept outputs and targets of each process."""
+        if trainer.world_size == 1:
+            return [self._seen]
+        parts = [None] * trainer.world_size
+        torch.distributed.all_gather_object(parts, self._seen)
+        return parts
+
     def _metrics(self, trainer: Trainer) -> dict[str, np.ndarray[Any, Any]]:
         """Returns the metrics of whole splits, ``[T]`` each; processes exchange their outputs."""
-        if not any(task.metrics for task in self._tasks):
-            return {}
-        parts: list[Any] = [self._seen]
-        if trainer.world_size > 1:
-            parts = [None] * trainer.world_size
-            torch.distributed.all_gather_object(parts, self._seen)
         names = dict.fromkeys(name for task in self._tasks for name in task.metrics)
+        if not names:
+            return {}
+        parts = self._seen_by_all(trainer)
         found = {name: np.full(len(self._tasks), np.nan) for name in names}
         for index, task in enumerate(self._tasks):
             seen = [batch for part in parts for batch in part.get(index, ())]
-            if task.metrics and seen:
+            if seen:
                 joined = tree_map(lambda *values: torch.cat(values), *seen)
                 for name, value in measured(task, *joined).items():
                     found[name][index] = value

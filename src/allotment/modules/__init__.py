@@ -23,11 +23,14 @@ from ._context import for_task as for_task
 from ._costs import COSTS as COSTS
 from ._costs import Cost as Cost
 from ._costs import Costs as Costs
-from ._costs import Operations as Operations
 from ._costs import component_costs as component_costs
 from ._costs import cost_of as cost_of
 from ._costs import costs as costs
+from ._counting import Operations as Operations
+from ._extraction import check_same_in_evaluation as check_same_in_evaluation
 from ._extraction import extract as extract
+from ._extraction import tasks_have_parts as tasks_have_parts
+from ._extraction import with_every_component as with_every_component
 from ._growth import Pruned as Pruned
 from ._growth import add_task as add_task
 from ._growth import drop_task as drop_task
@@ -43,9 +46,6 @@ from ._model import task_embeddings as task_embeddings
 from ._modularize import modularize as modularize
 from ._network import MultiTaskNetwork as MultiTaskNetwork
 from ._network import TaskNetwork as TaskNetwork
-from ._parts import check_same_in_evaluation as check_same_in_evaluation
-from ._parts import tasks_have_parts as tasks_have_parts
-from ._parts import with_every_component as with_every_component
 from ._penalties import budget_penalty as budget_penalty
 from ._penalties import connection_penalty as connection_penalty
 from ._penalties import disconnect_penalty as disconnect_penalty

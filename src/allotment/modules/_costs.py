@@ -11,39 +11,17 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
-from torch.utils.flop_counter import flop_registry
 
 from .._checks import check_choice, check_count, first_line
 from ._context import Pass, opened
-from ._extraction import extract
+from ._counting import Operations, n_parameters
+from ._extraction import extract, tasks_have_parts, with_every_component
 from ._model import as_network
 from ._network import TaskNetwork
-from ._parts import tasks_have_parts, with_every_component
 
 COSTS = ("parameters", "flops", "latency")
 Call = tuple[tuple[Any, ...], dict[str, Any]]  # the arguments of a module, by place and by name
-
-
-class Operations(TorchDispatchMode):
-    """Counts floating-point operations of products and convolutions.
-
-    Torch's own counter also follows modules by hooks, which fails on modules that compute their
-    weights, such as those with a weight norm.
-    """
-
-    total = 0
-
-    def __torch_dispatch__(self, function, types, arguments=(), options=None):  # type: ignore[no-untyped-def]
-        options, count = options or {}, flop_registry.get(function._overloadpacket)
-        if count is None:
-            with self:  # in inference mode, linear layers and convolutions come in one piece
-                result = function.decompose(*arguments, **options)
-            return function(*arguments, **options) if result is NotImplemented else result
-        result = function(*arguments, **options)
-        self.total += int(count(*arguments, **options, out_val=result))
-        return result
 
 
 @dataclass(frozen=True)
@@ -165,7 +143,7 @@ def _by_component(network: TaskNetwork, x: Any, kind: str, repeats: int) -> list
     for layer in network.modular_layers:
         for part in layer.components:
             if kind == "parameters":
-                found.append(_n_parameters(part))
+                found.append(n_parameters(part))
                 continue
             again = [partial(part, *given, **named) for given, named in calls[layer, part]]
             with opened(Pass(0)):
@@ -224,7 +202,7 @@ def _of_all(network: TaskNetwork, x: Any, repeats: int) -> Cost:
 
 def cost_of(module: nn.Module, call: Callable[[], Any], repeats: int) -> Cost:
     """Returns the cost of a module, of which ``call`` makes a pass; of so many the median."""
-    return Cost(_n_parameters(module), _operations(call), _latency(call, repeats))
+    return Cost(n_parameters(module), _operations(call), _latency(call, repeats))
 
 
 def _evaluating_all(network: TaskNetwork) -> TaskNetwork:
@@ -290,10 +268,6 @@ def _in_words(example: Any, repeats: int) -> str:
     threads = torch.get_num_threads()
     on = f"a CPU with {threads} thread{'s' * (threads > 1)}" if where == "cpu" else where
     return f"Latency: median of {repeats} passes of a batch of {size}, on {on}."
-
-
-def _n_parameters(module: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def _cells(name: str, cost: Cost) -> tuple[str, str, str, str]:

@@ -1,24 +1,25 @@
 """What one task or several use of a network, as a module of its own."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from copy import deepcopy
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from .._checks import check_truth
+from ..allocation import Allocation, SharedBottom
 from ._folding import folded
-from ._inputs import call_with
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, merge_into
 from ._model import MultiTaskModel, as_network
 from ._network import Features, MultiTaskNetwork, TaskNetwork
-from ._parts import NAMED, Layers, Nothing, WeightedSum, own_part, row_of
+from ._parts import ByTask, Layers, Nothing, WeightedSum
 from ._per_task import PerTask
 from ._task_mask import TaskMask
-from ._trunk import ByTask, SeveralTasks
+from ._trunk import OneTask, SeveralTasks
 
 
 def extract(
@@ -65,21 +66,16 @@ def extract(
     tasks = _indices(network, [task] if is_one else task)  # type: ignore[list-item, arg-type]
     # All at once, so that what stands in two places is one module in the copy too.
     own = deepcopy(network).eval()
-    were_modular = [isinstance(layer, ModularLayer) for layer in getattr(own, "layers", ())]
+    were_modular = _modular_names(own)
     replaced = _replace_layers(own, tasks, merge)
     fold = partial(folded, called_whole=replaced) if merge else _as_it_is
     heads = _heads(own, tasks)
-    if isinstance(own, MultiTaskModel):
-        body, features = own.body, own.features
-        tells_task = own._tells_task and own.body not in replaced
-    else:
-        assert isinstance(own, MultiTaskNetwork)
-        if is_one:
-            return fold(_in_a_row(own, heads[0], were_modular)).eval()
-        body, features, tells_task = _in_a_row(own, None, were_modular), None, False
-    body, heads = fold(body), [fold(head) for head in heads]
+    if is_one and isinstance(own, MultiTaskNetwork):
+        return fold(_in_a_row(own, were_modular, heads[0])).eval()
+    whole, features, tells_task = _body(own, were_modular, replaced)
+    body, heads = fold(whole), [fold(head) for head in heads]
     if is_one:
-        return _OneTask(body, heads[0], tasks[0] if tells_task else None, features).eval()
+        return OneTask(body, heads[0], tasks[0] if tells_task else None, features).eval()
     names = {own.task_names[at]: at for at in tasks}
     return SeveralTasks(body, names, heads, features, tells_task=tells_task).eval()
 
@@ -95,32 +91,54 @@ def _as_it_is(module: nn.Module) -> nn.Module:
     return module
 
 
-def _indices(network: TaskNetwork, tasks: Sequence[int | str]) -> list[int]:
+def _indices(network: TaskNetwork, tasks: Sequence[int | str | Tensor]) -> list[int]:
     """Returns the indices of tasks; raises unless there is one at least, and none twice."""
-    for one in tasks:
-        if isinstance(one, Tensor) and (one.numel() != 1 or one.is_complex()):
-            raise TypeError(
-                "`task` should be a task's index or name, or a list of them. "
-                f"Found a tensor of shape {list(one.shape)}."
-            )
-    found = [network.task_index(int(one) if isinstance(one, Tensor) else one) for one in tasks]
+    found = [_index(network, task) for task in tasks]
     if not found or len(set(found)) < len(found):
         raise ValueError(
             "`task` should be a task or a list of different tasks. "
-            f"Found {[network.task_names[int(at)] for at in found]}."
+            f"Found {[network.task_names[at] for at in found]}."
         )
-    return [int(at) for at in found]
+    return found
 
 
-def _in_a_row(own: MultiTaskNetwork, head: nn.Module | None, were_modular: list[bool]) -> Layers:
+def _index(network: TaskNetwork, task: int | str | Tensor) -> int:
+    if isinstance(task, Tensor):
+        if task.numel() != 1 or task.is_complex():
+            raise TypeError(
+                "`task` should be a task's index or name, or a list of them. "
+                f"Found a tensor of shape {list(task.shape)}."
+            )
+        task = int(task)
+    return int(network.task_index(task))
+
+
+def _modular_names(network: TaskNetwork) -> list[str]:
+    """Returns which layers in a row are modular, by the names that they are to have."""
+    layers = network.layers if isinstance(network, MultiTaskNetwork) else ()
+    return [f"layer_{n}" for n, layer in enumerate(layers) if isinstance(layer, ModularLayer)]
+
+
+def _body(
+    own: TaskNetwork, were_modular: Sequence[str], replaced: Collection[nn.Module]
+) -> tuple[nn.Module, Features | None, bool]:
+    """Returns what stands before the heads, how heads take it, and whether it is told the task."""
+    if isinstance(own, MultiTaskModel):
+        return own.body, own.features, own._tells_task and own.body not in replaced
+    assert isinstance(own, MultiTaskNetwork)
+    return _in_a_row(own, were_modular), None, False
+
+
+def _in_a_row(
+    own: MultiTaskNetwork, were_modular: Sequence[str], head: nn.Module | None = None
+) -> Layers:
     """Returns a stem, layers that are one task's, and its head, those that there are."""
     layers = {f"layer_{number}": layer for number, layer in enumerate(own.layers)}
     stem = {} if isinstance(own.stem, nn.Identity) else {"stem": own.stem}
     parts: dict[str, nn.Module] = {**stem, **layers}
     if head is not None and own.heads is not None:
         parts["head"] = head
-    takes_all = [name for name, is_one in zip(layers, were_modular, strict=True) if is_one]
-    return Layers(OrderedDict(parts), takes_all, has_stem=bool(stem))
+    return Layers(OrderedDict(parts), were_modular, has_stem=bool(stem))
 
 
 def _replace_layers(network: nn.Module, tasks: list[int], merge: bool) -> set[nn.Module]:
@@ -176,24 +194,87 @@ def _adapted(part: AdaptedPart, merge: bool) -> nn.Module:
     return part.base if merge_into(part.base, shares) else part
 
 
-class _OneTask(nn.Module):
-    """A model whose modular layers are one task's, and that task's head."""
+def tasks_have_parts(network: TaskNetwork) -> bool:
+    """Tells whether each task has a part of its own, the same in every evaluation.
 
-    def __init__(
-        self,
-        body: nn.Module,
-        head: nn.Module,
-        task: int | None,
-        features: Features | None,
-    ) -> None:
-        super().__init__()
-        self.body = body
-        self.head = head
-        self.features = nn.Identity() if features is None else features
-        self._told = {} if task is None else {"task": task}
+    >>> from allotment import MultiTaskNetwork
+    >>> layer = ModularLayer([nn.Linear(8, 4), nn.Linear(8, 4)], SharedBottom(1, 2))
+    >>> tasks_have_parts(MultiTaskNetwork(None, [layer]))
+    True
 
-    def forward(self, input: Any = NAMED, /, *arguments: Any, **options: Any) -> Tensor:
-        x, options = (options, {}) if input is NAMED else (input, options)
-        features = call_with(self.body, x, *arguments, **self._told, **options)
-        y: Tensor = self.head(self.features(features))
-        return y
+    Args:
+        network: Any network; those whose gates see examples or are drawn have no such parts.
+    """
+    return all(
+        layer.has_parts
+        and not layer.allocation.sees_examples
+        and layer.allocation.same_in_evaluation
+        for layer in network.modular_layers
+    )
+
+
+def with_every_component(network: TaskNetwork) -> TaskNetwork:
+    """Returns a network in which every task uses every component, where tasks have parts.
+
+    What is extracted of it has the form of a task's own part, so that both can be compared.
+
+    >>> from allotment import FixedMatrix, MultiTaskNetwork
+    >>> layer = ModularLayer([nn.Linear(8, 4), nn.Linear(8, 4)], FixedMatrix([[1, 0], [0, 1]]))
+    >>> with_every_component(MultiTaskNetwork(None, [layer])).modular_layers[0].allocation.matrix()
+    tensor([[1., 1.],
+            [1., 1.]])
+
+    Args:
+        network: The network, which stays as it is.
+    """
+    if not tasks_have_parts(network):
+        return network
+    made = deepcopy(network)
+    for layer in made.modular_layers:
+        own = layer.allocation
+        layer.allocation = SharedBottom(own.n_tasks, own.n_components, reduce="mean")
+    return made
+
+
+def row_of(layer: ModularLayer, task: int) -> tuple[float, ...]:
+    """Returns the weights of a layer's components in every evaluation of a task."""
+    return tuple(_weights_in_evaluation(layer, task).tolist())
+
+
+@torch.no_grad()
+def own_part(layer: ModularLayer, task: int) -> nn.Module:
+    """Returns what a task uses of a layer; the components are the layer's own."""
+    weights = _weights_in_evaluation(layer, task)
+    used = weights.nonzero().flatten()
+    components: list[nn.Module] = [layer.components[position] for position in used.tolist()]
+    if not components:
+        return Nothing(layer.components[0])
+    if len(components) == 1 and weights[used[0]] == 1:
+        return components[0]
+    return WeightedSum(components, weights[used])
+
+
+def _weights_in_evaluation(layer: ModularLayer, task: int) -> Tensor:
+    if not layer.has_parts:
+        raise ValueError(
+            "`network` should have modular layers of which a task has a part of its own. "
+            f"Found a {type(layer).__name__}, all of whose streams take part in what a task gets."
+        )
+    allocation: Allocation = layer.allocation
+    name = type(allocation).__name__
+    if allocation.sees_examples:
+        raise ValueError(
+            "`network` should have allocations that do not look at examples: only then does a task "
+            f"have a part of its own. Found {name}, whose weights differ from example to example."
+        )
+    check_same_in_evaluation(allocation)
+    return allocation.eval().weights(task).detach().clone()
+
+
+def check_same_in_evaluation(allocation: Allocation) -> None:
+    """Raises where evaluations of one example differ."""
+    if not allocation.same_in_evaluation:
+        raise ValueError(
+            "`network` should have allocations that are the same in every evaluation. "
+            f"Found {type(allocation).__name__}, which is drawn anew each time."
+        )

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
 from ._architecture import group_by_architecture
-from ._parts import Layers, WeightedSum
-from ._trunk import ByTask
+from ._parts import ByTask, Layers, WeightedSum
 
 _Map = nn.Linear | nn.Conv1d | nn.Conv2d
 _NORMS = {nn.Linear: nn.BatchNorm1d, nn.Conv1d: nn.BatchNorm1d, nn.Conv2d: nn.BatchNorm2d}

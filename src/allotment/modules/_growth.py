@@ -11,6 +11,7 @@ from torch import nn
 from .._checks import described, is_list_of
 from ..allocation import Allocation
 from ._columns import ColumnLayer
+from ._counting import n_parameters
 from ._heads import HeadList
 from ._layer import ModularLayer
 from ._network import TaskNetwork
@@ -52,17 +53,22 @@ def add_task(
     place = source if isinstance(source, int) else None
     for part in _parts(network, PerTask):
         part.check_grows(name, place)
-    grown = {id(allocation): deepcopy(allocation) for allocation in _allocations(network)}
-    for allocation in grown.values():
-        allocation.add_task(source)
-    for layer in network.modular_layers:  # once all have grown, so that none has where one cannot
-        layer.allocation = grown[id(layer.allocation)]
+    _grow_allocations(network, source)
     for part in _parts(network, PerTask):
         part.add_task(name, place)
     for mask in _parts(network, TaskMask):
         mask.add_task(place)
     heads = [] if head is None else [*_heads(network), head]
     _set_tasks(network, [*network.task_names, name], heads)
+
+
+def _grow_allocations(network: TaskNetwork, like: Any) -> None:
+    """Adds a task to every allocation, or to none where one of them cannot have another."""
+    grown = {id(allocation): deepcopy(allocation) for allocation in _allocations(network)}
+    for allocation in grown.values():
+        allocation.add_task(like)
+    for layer in network.modular_layers:
+        layer.allocation = grown[id(layer.allocation)]
 
 
 def drop_task(network: TaskNetwork, task: int | str) -> None:
@@ -179,7 +185,7 @@ def prune(network: TaskNetwork, components: Mapping[str, Sequence[int]] | None =
         components: What an earlier prune says that it removed; None: what no task uses now.
     """
     _check_growable(network)
-    before = _n_parameters(network)
+    before = n_parameters(network)
     layers = {
         name: layer for name, layer in network.named_modules() if isinstance(layer, ModularLayer)
     }
@@ -191,7 +197,7 @@ def prune(network: TaskNetwork, components: Mapping[str, Sequence[int]] | None =
     for name, places in chosen.items():
         _keep_components(layers[name], _others(len(layers[name].components), places))
     network.number_layers()
-    return Pruned(chosen, names, before - _n_parameters(network), before)
+    return Pruned(chosen, names, before - n_parameters(network), before)
 
 
 def _others(n: int, places: Sequence[int]) -> list[int]:
@@ -288,7 +294,3 @@ def _allocations(network: TaskNetwork) -> list[Allocation]:
 
 def _parts(network: nn.Module, kind: type[Part]) -> list[Part]:
     return [module for module in network.modules() if isinstance(module, kind)]
-
-
-def _n_parameters(network: nn.Module) -> int:
-    return sum(parameter.numel() for parameter in network.parameters())

@@ -87,9 +87,12 @@ def modularize(
     for name, n in counts.items():
         part = body.get_submodule(name)
         if part not in layers:
-            make = _adapted if component == "low_rank" else _copies
             allocated = _allocated(allocation, n_tasks, n, name, part)
-            layers[part] = make(body, name, allocated, component, rank)
+            layers[part] = (
+                _adapted(body, name, allocated, rank)
+                if component == "low_rank"
+                else _copies(body, name, allocated, is_new=component == "new")
+            )
     if component == "low_rank" if freeze is None else freeze:
         body.requires_grad_(False)
     for name, module in list(body.named_modules(remove_duplicate=False)):
@@ -138,24 +141,20 @@ def _n_features(part: nn.Module) -> int:
     return 0
 
 
-def _copies(
-    body: nn.Module, name: str, allocation: Allocation, component: str, rank: int
-) -> nn.Module:
+def _copies(body: nn.Module, name: str, allocation: Allocation, *, is_new: bool) -> nn.Module:
     """Returns a modular layer whose components are copies of a part."""
     part, n = body.get_submodule(name), allocation.n_components
     _warn_of_ties(body, name)
     copies = [deepcopy(part) for _ in range(n)]
-    if component == "copy":
-        _warn_of_equal_copies(part, name, allocation)
-    else:
+    if is_new:
         for copy in copies:
             _draw_anew(copy, name)
+    else:
+        _warn_of_equal_copies(part, name, allocation)
     return ModularLayer(copies, allocation, names=_labels(name, n), kinds=[name] * n)
 
 
-def _adapted(
-    body: nn.Module, name: str, allocation: Allocation, component: str, rank: int
-) -> nn.Module:
+def _adapted(body: nn.Module, name: str, allocation: Allocation, rank: int) -> nn.Module:
     """Returns a part, frozen, with low-rank updates beside it."""
     part, n = body.get_submodule(name), allocation.n_components
     reason = why_no_update(part)

@@ -1,18 +1,15 @@
-"""What a task uses of a network's layers, as modules without an allocation."""
+"""What extracted networks are made of: modules without an allocation."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
-from copy import deepcopy
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from ..allocation import Allocation, SharedBottom
+from ._context import current_pass
 from ._inputs import call_with
-from ._layer import ModularLayer
 from ._mixing import summed
-from ._network import TaskNetwork
 from ._structures import each_tensor
 
 NAMED: Any = object()  # no input by place: the names of a call are a dict of inputs
@@ -68,87 +65,20 @@ class Nothing(nn.Module):
         return each_tensor(torch.zeros_like, self.component(*arguments, **options))
 
 
-def tasks_have_parts(network: TaskNetwork) -> bool:
-    """Tells whether each task has a part of its own, the same in every evaluation.
+class ByTask(nn.Module):
+    """The part of the current task; tasks may have one in common, or components of theirs."""
 
-    >>> from allotment import MultiTaskNetwork
-    >>> layer = ModularLayer([nn.Linear(8, 4), nn.Linear(8, 4)], SharedBottom(1, 2))
-    >>> tasks_have_parts(MultiTaskNetwork(None, [layer]))
-    True
+    def __init__(self, parts: Sequence[nn.Module], places: Mapping[int, int]) -> None:
+        super().__init__()
+        self.parts = nn.ModuleList(parts)
+        self.places = dict(places)  # from a task's index to its part
 
-    Args:
-        network: Any network; those whose gates see examples or are drawn have no such parts.
-    """
-    return all(
-        layer.has_parts
-        and not layer.allocation.sees_examples
-        and layer.allocation.same_in_evaluation
-        for layer in network.modular_layers
-    )
+    @property
+    def passes_to(self) -> nn.Module:
+        """The part of the current task."""
+        running = current_pass()
+        assert running is not None
+        return self.parts[self.places[int(running.task)]]
 
-
-def with_every_component(network: TaskNetwork) -> TaskNetwork:
-    """Returns a network in which every task uses every component, where tasks have parts.
-
-    What is extracted of it has the form of a task's own part, so that both can be compared.
-
-    >>> from allotment import FixedMatrix, MultiTaskNetwork
-    >>> layer = ModularLayer([nn.Linear(8, 4), nn.Linear(8, 4)], FixedMatrix([[1, 0], [0, 1]]))
-    >>> with_every_component(MultiTaskNetwork(None, [layer])).modular_layers[0].allocation.matrix()
-    tensor([[1., 1.],
-            [1., 1.]])
-
-    Args:
-        network: The network, which stays as it is.
-    """
-    if not tasks_have_parts(network):
-        return network
-    made = deepcopy(network)
-    for layer in made.modular_layers:
-        own = layer.allocation
-        layer.allocation = SharedBottom(own.n_tasks, own.n_components, reduce="mean")
-    return made
-
-
-def row_of(layer: ModularLayer, task: int) -> tuple[float, ...]:
-    """Returns the weights of a layer's components in every evaluation of a task."""
-    return tuple(_weights_in_evaluation(layer, task).tolist())
-
-
-@torch.no_grad()
-def own_part(layer: ModularLayer, task: int) -> nn.Module:
-    """Returns what a task uses of a layer; the components are the layer's own."""
-    weights = _weights_in_evaluation(layer, task)
-    used = weights.nonzero().flatten()
-    components: list[nn.Module] = [layer.components[position] for position in used.tolist()]
-    if not components:
-        return Nothing(layer.components[0])
-    if len(components) == 1 and weights[used[0]] == 1:
-        return components[0]
-    return WeightedSum(components, weights[used])
-
-
-def _weights_in_evaluation(layer: ModularLayer, task: int) -> Tensor:
-    if not layer.has_parts:
-        raise ValueError(
-            "`network` should have modular layers of which a task has a part of its own. "
-            f"Found a {type(layer).__name__}, all of whose streams take part in what a task gets."
-        )
-    allocation: Allocation = layer.allocation
-    name = type(allocation).__name__
-    if allocation.sees_examples:
-        raise ValueError(
-            "`network` should have allocations that do not look at examples: only then does a task "
-            f"have a part of its own. Found {name}, whose weights differ from example to example."
-        )
-    check_same_in_evaluation(allocation)
-    return allocation.eval().weights(task).detach().clone()
-
-
-def check_same_in_evaluation(allocation: Allocation) -> None:
-    """Raises where evaluations of one example differ."""
-    if not allocation.same_in_evaluation:
-        raise ValueError(
-            "`network` should have allocations that are the same in every evaluation. "
-            f"Found {type(allocation).__name__}, which is drawn anew each time."
-        )
+    def forward(self, *arguments: Any, **options: Any) -> Any:
+        return self.passes_to(*arguments, **options)

@@ -1,4 +1,4 @@
-"""Several tasks' parts of a network as one module, in which what they share is computed once."""
+"""A network of one task, or of several in which what they share is computed once."""
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
@@ -13,27 +13,31 @@ from torch.overrides import TorchFunctionMode
 from ._context import Pass, current_pass, opened
 from ._inputs import call_with
 from ._network import Features
-from ._parts import NAMED, Layers, WeightedSum
+from ._parts import NAMED, ByTask, Layers, WeightedSum
 from ._structures import tensors_of
 
 
-class ByTask(nn.Module):
-    """The part of the current task; tasks may have one in common, or components of theirs."""
+class OneTask(nn.Module):
+    """A model whose modular layers are one task's, and that task's head."""
 
-    def __init__(self, parts: Sequence[nn.Module], places: Mapping[int, int]) -> None:
+    def __init__(
+        self,
+        body: nn.Module,
+        head: nn.Module,
+        task: int | None,
+        features: Features | None,
+    ) -> None:
         super().__init__()
-        self.parts = nn.ModuleList(parts)
-        self.places = dict(places)  # from a task's index to its part
+        self.body = body
+        self.head = head
+        self.features = nn.Identity() if features is None else features
+        self._told = {} if task is None else {"task": task}
 
-    @property
-    def passes_to(self) -> nn.Module:
-        """The part of the current task."""
-        running = current_pass()
-        assert running is not None
-        return self.parts[self.places[int(running.task)]]
-
-    def forward(self, *arguments: Any, **options: Any) -> Any:
-        return self.passes_to(*arguments, **options)
+    def forward(self, input: Any = NAMED, /, *arguments: Any, **options: Any) -> Tensor:
+        x, options = (options, {}) if input is NAMED else (input, options)
+        features = call_with(self.body, x, *arguments, **self._told, **options)
+        y: Tensor = self.head(self.features(features))
+        return y
 
 
 class SeveralTasks(nn.Module):

@@ -136,6 +136,11 @@ class TrainingSettings:
         return self.schedule != "alternating"
 
     @property
+    def best_by(self) -> str:
+        """What `keep_best` goes by, where it names a measure; else empty."""
+        return self.keep_best if isinstance(self.keep_best, str) else ""
+
+    @property
     def depends_on_rounds(self) -> bool:
         """Whether the first steps would be others if there were more rounds, or fewer."""
         return self.optimization.lr_schedule != "constant" or self.penalties.entropy_weight > 0.0

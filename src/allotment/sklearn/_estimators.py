@@ -68,9 +68,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
         with torch_stream(seed, "weights"):
             self.network_ = self._network(tasks)
         self.preprocessing_ = tasks.preprocessing
-        self.result_ = fit(
-            self.network_, tasks, self._settings(len(tasks)), seed=seed, device=self.device
-        )
+        self.result_ = fit(self.network_, tasks, self._settings(), seed=seed, device=self.device)
         # Predictions in double precision do not depend on the other rows that are predicted.
         self.network_.cpu().double()
         return self
@@ -81,7 +79,7 @@ class _Estimator(BaseEstimator):  # type: ignore[misc]
     def _target(self, values: NDArray[Any]) -> NDArray[Any]:
         return values
 
-    def _settings(self, n_tasks: int) -> TrainingSettings:
+    def _settings(self) -> TrainingSettings:
         return TrainingSettings(
             rounds=self.rounds,
             batch_size=self.batch_size,

@@ -1,7 +1,7 @@
 """Examples of a task: arrays, or samples that are generated for every batch."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -50,43 +50,28 @@ class Split:
 
     def __post_init__(self) -> None:
         for name in ("inputs", "targets"):
-            values = getattr(self, name)
-            if not isinstance(values, Tensor) or values.ndim == 0:
-                found = "a single number" if isinstance(values, Tensor) else described(values)
-                raise ValueError(
-                    f"`{name}` should be a tensor with the examples in front. Found {found}."
-                )
-            if values.requires_grad:  # examples are not what learns
-                object.__setattr__(self, name, values.detach())
+            object.__setattr__(self, name, _without_gradient(name, getattr(self, name)))
         if len(self.inputs) != len(self.targets):
             raise ValueError(
                 "`inputs` and `targets` should have equal lengths. "
                 f"Found {len(self.inputs)} and {len(self.targets)}."
             )
-        for name in ("rows", "permutation"):
-            places = getattr(self, name)
-            if places is not None and (not isinstance(places, Tensor) or places.ndim != 1):
-                raise TypeError(
-                    f"`{name}` should be a tensor with one dimension, or None. "
-                    f"Found {described(places)}."
-                )
+        _check_is_row("rows", self.rows)
+        _check_is_row("permutation", self.permutation)
         check_number("scale", self.scale)
         if self.rows is not None and len(self.rows):
             _check_rows(self.rows, len(self.inputs))
         if len(self) == 0:
             raise ValueError("A split should hold at least one example. Found 0.")
-        for name, values in (("inputs", self.inputs), ("targets", self.targets)):
-            # A sum is finite only where all numbers are, and is had in one pass.
-            is_suspect = values.is_floating_point() and not values.sum().isfinite()
-            if is_suspect and not values.isfinite().all():
-                n_bad = int((~values.isfinite()).sum())
-                raise ValueError(
-                    f"`{name}` should be finite. Found {n_bad} NaN or infinite values."
-                    + (_FROM_TABLES if name == "targets" else "")
-                )
+        _check_finite("inputs", self.inputs)
+        _check_finite("targets", self.targets, _FROM_TABLES)
 
     def __len__(self) -> int:
         return len(self.inputs) if self.rows is None else len(self.rows)
+
+    def all_rows(self) -> Tensor:
+        """Returns the rows of the examples, also where these are all ``N``."""
+        return torch.arange(len(self.inputs)) if self.rows is None else self.rows
 
     def fetch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Returns the examples at these of its positions, as a network is given them."""
@@ -107,10 +92,10 @@ def with_known_targets(split: Split) -> Split:
     targets = split.targets
     if targets.dtype not in (torch.int8, torch.int16, torch.int32, torch.int64):
         return split
-    is_known = (
-        (targets != UNKNOWN).flatten(1).any(dim=1) if targets.ndim > 1 else targets != UNKNOWN
-    )
-    is_known = is_known if split.rows is None else is_known[split.rows]
+    rows = split.all_rows()
+    is_known = targets[rows] != UNKNOWN
+    if is_known.ndim > 1:
+        is_known = is_known.flatten(1).any(dim=1)
     if is_known.all():
         return split
     if not is_known.any():
@@ -118,8 +103,31 @@ def with_known_targets(split: Split) -> Split:
             f"Labels should be known for one example at least. Found {UNKNOWN}, which means not "
             f"known, for all {len(split)}."
         )
-    rows = torch.arange(len(targets)) if split.rows is None else split.rows
     return replace(split, rows=rows[is_known])
+
+
+def _without_gradient(name: str, values: object) -> Tensor:
+    """Returns a tensor of examples, which are not what learns; raises unless it is one."""
+    if not isinstance(values, Tensor) or values.ndim == 0:
+        found = "a single number" if isinstance(values, Tensor) else described(values)
+        raise ValueError(f"`{name}` should be a tensor with the examples in front. Found {found}.")
+    return values.detach() if values.requires_grad else values
+
+
+def _check_is_row(name: str, values: object) -> None:
+    """Raises unless ``values`` are a tensor with one dimension, or None."""
+    if values is not None and (not isinstance(values, Tensor) or values.ndim != 1):
+        raise TypeError(
+            f"`{name}` should be a tensor with one dimension, or None. Found {described(values)}."
+        )
+
+
+def _check_finite(name: str, values: Tensor, hint: str = "") -> None:
+    # A sum is finite only where all numbers are, and is had in one pass.
+    is_suspect = values.is_floating_point() and not values.sum().isfinite()
+    if is_suspect and not values.isfinite().all():
+        n_bad = int((~values.isfinite()).sum())
+        raise ValueError(f"`{name}` should be finite. Found {n_bad} NaN or infinite values.{hint}")
 
 
 def _check_rows(rows: Tensor, n: int) -> None:
@@ -159,7 +167,7 @@ def preprocess(
     return x if permutation is None else x.flatten(1)[:, permutation].view(x.shape)
 
 
-FORMS = (
+_FORMS = (
     "Examples should be a pair of arrays, inputs and targets, a dataset of such pairs, or a loader."
 )
 
@@ -205,13 +213,14 @@ def _as_tensor(name: str, value: Any) -> Tensor:
 
 
 def _from_dataset(dataset: Sequence[tuple[Any, Any]]) -> Split:
-    if isinstance(dataset, str | Tensor | np.ndarray) or not hasattr(dataset, "__getitem__"):
-        raise ValueError(f"{FORMS} Found {described(dataset)}.")
+    is_collection = isinstance(dataset, str | Mapping | Tensor | np.ndarray)
+    if is_collection or not hasattr(dataset, "__getitem__"):
+        raise ValueError(f"{_FORMS} Found {described(dataset)}.")
     pairs = [dataset[position] for position in range(len(dataset))]
     if not pairs:
         raise ValueError("A split should hold at least one example. Found 0.")
     if not all(isinstance(pair, tuple | list) and len(pair) == 2 for pair in pairs):
-        raise ValueError(f"{FORMS} Found {described(dataset)}.")
+        raise ValueError(f"{_FORMS} Found {described(dataset)}.")
     inputs, targets = zip(*pairs, strict=True)
     return Split(_stacked("inputs", inputs), _stacked("targets", targets))
 

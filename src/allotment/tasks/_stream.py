@@ -12,7 +12,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset, default_collate
 
 from .._checks import described
-from ._split import FORMS, Split, as_split
+from ._split import Split, as_split
 
 Example = tuple[Any, Tensor]  # inputs of any structure, and targets; with the batch in front
 
@@ -159,9 +159,7 @@ def as_source(value: Any) -> Split | IndexedExamples | Stream:
         return Split(*value.tensors)
     if isinstance(value, tuple | list):
         return ArrayExamples(*value) if _is_pair_of_several(value) else as_split(value)
-    if isinstance(value, Mapping):
-        raise ValueError(f"{FORMS} Found {described(value)}.")
-    if isinstance(value, str | Tensor | np.ndarray):
+    if isinstance(value, str | Mapping | Tensor | np.ndarray):
         return as_split(value)  # which tells what is wrong
     if _is_map_style(value):
         return DatasetExamples(value)

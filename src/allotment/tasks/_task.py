@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .._checks import check_count, check_number, check_positive, described
 from ._labels import MultiLabel, TaskLabels
-from ._split import GeneratedDataset, Split, preprocess, with_known_targets
+from ._split import GeneratedDataset, Split, with_known_targets
 from ._stream import ArrayExamples, IndexedExamples, Stream, as_inputs, as_source, as_targets
 
 Loss = Callable[[Tensor, Tensor], Tensor]
@@ -229,11 +229,8 @@ def two_examples(source: HeldOut | GeneratedDataset) -> tuple[Any, Any]:
     """Returns two inputs or a batch of them, as a network sees them, and their targets."""
     if isinstance(source, GeneratedDataset):
         return source.draw(2, torch.Generator())
-    if not isinstance(source, Split):
+    if isinstance(source, Split):
+        x, y = source.fetch(torch.arange(2) % len(source))
+    else:
         x, y = source.first()
-        return as_inputs(x), as_targets(y)
-    rows = torch.arange(len(source.inputs)) if source.rows is None else source.rows
-    rows = rows[torch.arange(2) % len(rows)]
-    y = source.targets[rows]
-    x = preprocess(source.inputs[rows], source.permutation, source.scale)
-    return x, y if y.is_floating_point() else y.long()
+    return as_inputs(x), as_targets(y)

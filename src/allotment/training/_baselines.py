@@ -38,12 +38,7 @@ def runs_beside(run: Run, baselines: bool | int) -> dict[str, list[Run]]:
             f"share. Found {len(run.tasks)} task{'s' * (len(run.tasks) > 1)} and "
             f"{len(_learnt_layers(run.network))} layers with gates that learn."
         )
-    tasks = [_with_validation(task) for task in run.tasks]
-    if all(task.validation is None for task in tasks):
-        raise ValueError(
-            "`baselines` should be given where a task has a validation split to compare by, or "
-            "arrays of which a part can be held out. Found neither."
-        )
+    tasks = _with_validation(run.tasks)
     fixed = run.settings.changed(allocation_held_out=0.0)  # their weights learn from all examples
     settings = {LEARNT: run.settings, SHARED: fixed, SEPARATE: fixed}
     models = {way: _changed(run.model, change) for way, change in _CHANGES.items()}
@@ -77,21 +72,30 @@ def train_beside(
     if has_own_splits:
         outcomes[LEARNT].append(own)
     for group in _groups(to_train):
-        with bar(first.settings.rounds, show) as shown:
-            for progress in train([run for _, run in group], device=device):
-                shown(progress)
-                if asked:
-                    return None
-        for (way, _), outcome in zip(group, progress.outcomes or [], strict=True):
+        ended = _trained([run for _, run in group], device, show, asked)
+        if ended is None:
+            return None
+        for (way, _), outcome in zip(group, ended, strict=True):
             outcomes[way].append(outcome)
-    keep_best = first.settings.keep_best
     return Baselines(
         outcomes=outcomes,
         models={way: own[0].model for way, own in runs.items()},
-        by=keep_best if isinstance(keep_best, str) else "",
+        by=first.settings.best_by,
         has_own_splits=has_own_splits,
         shares_rest=_shares_rest(first.network),
     )
+
+
+def _trained(
+    runs: Sequence[Run], device: torch.device | str, show: bool | None, asked: Sequence[str]
+) -> list[Outcome] | None:
+    """Returns how runs that train together ended; None where they were ``asked`` to stop."""
+    with bar(runs[0].settings.rounds, show) as shown:
+        for progress in train(runs, device=device):
+            shown(progress)
+            if asked:
+                return None
+    return progress.outcomes
 
 
 def _groups(runs: Mapping[str, Sequence[Run]]) -> list[list[tuple[str, Run]]]:
@@ -153,7 +157,18 @@ _CHANGES: dict[str, Callable[[ModularLayer], None]] = {
 }
 
 
-def _with_validation(task: Task) -> Task:
+def _with_validation(tasks: Sequence[Task]) -> list[Task]:
+    """Returns tasks to compare by their validation splits; raises where none can have one."""
+    found = [_with_own_validation(task) for task in tasks]
+    if all(task.validation is None for task in found):
+        raise ValueError(
+            "`baselines` should be given where a task has a validation split to compare by, or "
+            "arrays of which a part can be held out. Found neither."
+        )
+    return found
+
+
+def _with_own_validation(task: Task) -> Task:
     """Returns the task itself where it has a validation split, or can have none.
 
     Else a part of its training examples becomes one; tasks that share inputs leave out the same.
@@ -164,7 +179,7 @@ def _with_validation(task: Task) -> Task:
         return replace(task, validation=drawn(task, N_DRAWN, stream(0, f"baselines/{task.name}")))
     if not isinstance(task.train, Split):
         return task
-    rows = torch.arange(len(task.train)) if task.train.rows is None else task.train.rows
+    rows = task.train.all_rows()
     if len(rows.unique()) < 2:
         return task
     is_held_out = held_out(task, SHARE, seed=0)

@@ -81,9 +81,14 @@ class DeadTasks:
             found[name] = [layer for layer in layers if shut[layer][task] >= OFTEN]
         return {name: layers for name, layers in found.items() if layers}
 
-    def tell(self, dead: Mapping[str, Sequence[int]], since: str) -> None:
-        """Warns of the tasks that were not told of before."""
-        new = {name: layers for name, layers in dead.items() if name not in self._told}
-        self._told |= set(new)
-        if new:
-            warnings.warn(dead_sentence(new, since), stacklevel=3)
+    def tell(
+        self, gates: Sequence[tuple[Floats, Floats]], since: str
+    ) -> list[dict[str, list[int]]]:
+        """Looks at each run, warns of the tasks that were not told of before, and returns all."""
+        found = [self.look(probabilities, matrix) for probabilities, matrix in gates]
+        for dead in found:
+            new = {name: layers for name, layers in dead.items() if name not in self._told}
+            self._told |= set(new)
+            if new:
+                warnings.warn(dead_sentence(new, since), stacklevel=3)
+        return found

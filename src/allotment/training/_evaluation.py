@@ -110,12 +110,12 @@ def _columns(
     state = parameters.state()
     rows = [{name: value[r] for name, value in state.items()} for r in range(len(runs))]
     columns = []
-    for t in range(len(runs[0].tasks)):
-        if is_vmapped and all(run.tasks[t] is runs[0].tasks[t] for run in runs):
-            columns.append(_column(parameters, state, t, runs[0].tasks[t], split, len(runs)))
+    for t, by_run in enumerate(zip(*(run.tasks for run in runs), strict=True)):
+        if is_vmapped and len(set(by_run)) == 1:
+            columns.append(_column(parameters, state, t, by_run[0], split, len(runs)))
             continue
         own = []
-        for first, tasks in _parts([run.tasks[t] for run in runs], split, parameters, is_vmapped):
+        for first, tasks in _parts(by_run, split, parameters, is_vmapped):
             if len(tasks) == 1:
                 own.append(_column(parameters, rows[first], t, tasks[0], split, None))
             else:
@@ -275,7 +275,7 @@ def _batches_of_arrays(
     split: Split, parameters: FlatParameters, size: int
 ) -> Iterator[tuple[Tensor, Tensor]]:
     fills = FILLED_UP[parameters.device.type] and not _compares_examples(parameters.network)
-    rows = torch.arange(len(split.inputs)) if split.rows is None else split.rows
+    rows = split.all_rows()
     for part in rows.split(size):
         length = min(size, 2 ** (len(part) - 1).bit_length()) if fills else len(part)
         filled = torch.cat([part, part[:1].expand(length - len(part))])

@@ -76,12 +76,12 @@ def fit(
     check_truth("shared_learns", shared_learns)
     if not callable(on_progress):
         raise TypeError(f"`on_progress` should be a function. Found {described(on_progress)}.")
-    if only is not None and baselines is not False:
-        raise ValueError(
-            "`baselines` should be left out where `only` some tasks are trained: they train all. "
-            f"Found `baselines = {baselines!r}`."
-        )
     if only is not None:
+        if baselines is not False:
+            raise ValueError(
+                "`baselines` should be left out where `only` some tasks are trained: they train "
+                f"all. Found `baselines = {baselines!r}`."
+            )
         part = NewTasks(network, tasks, only, shared_learns)
         try:
             result = fit(
@@ -111,11 +111,7 @@ def fit(
         run.network.load_state_dict(trained.outcome.weights)
     network.eval()
     result = _result(run, trained, was_interrupted=was_interrupted, baselines=compared)
-    dead = result.dead()
-    known = dead_sentence(dead) if dead and set(dead) <= trained.told else ""
-    for sentence in result.warnings():
-        if sentence != known:
-            warnings.warn(sentence, stacklevel=2)
+    _warn(result, trained.told)
     return result
 
 
@@ -176,6 +172,15 @@ def _result(
         n_examples={task.name: n_examples(task.train) for task in run.tasks},
         baselines=baselines,
     )
+
+
+def _warn(result: FitResult, told: set[str]) -> None:
+    """Warns of what the result says, but for dead tasks that were told of on the way."""
+    dead = result.dead()
+    known = dead_sentence(dead) if dead and set(dead) <= told else ""
+    for sentence in result.warnings():
+        if sentence != known:
+            warnings.warn(sentence, stacklevel=3)
 
 
 def _is_whole(outcome: Outcome, settings: TrainingSettings) -> bool:

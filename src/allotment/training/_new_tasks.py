@@ -1,17 +1,20 @@
 """Training some tasks of a network alone, while the others stay as they are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import Tensor, nn
 
 from .._checks import described, is_list_of
+from ..allocation import Allocation
 from ..modules import TaskNetwork, keep_tasks, own_modules
 from ..tasks import Task
 from ._inference import evaluate
 from ._result import Drift, EvaluationResult
+
+Part = TypeVar("Part")
 
 
 class NewTasks:
@@ -37,34 +40,30 @@ class NewTasks:
         self._places = _places(network, only)
         self.tasks = _asked_for(tasks, [network.task_names[place] for place in self._places])
         self._whole = network
-        self._others = [task for task in tasks if task not in self.tasks] if shared_learns else []
+        self._others: list[Task] = []
         if shared_learns:
             _check_all_are_there(network, tasks)
+            self._others = [task for task in tasks if task not in self.tasks]
         memo: dict[int, Any] = {}
         self.network = deepcopy(network, memo)
-        own = own_modules(network, self._places)
-        self._allocations = [
-            (allocation, memo[id(allocation)])
-            for allocation in dict.fromkeys(layer.allocation for layer in network.modular_layers)
-        ]
-        changed: Sequence[nn.Module] = [network] if shared_learns else own
-        tables = {id(t) for allocation, _ in self._allocations for t in allocation.task_tables()}
-        # Each tensor beside its copy, which `fit` changes in place.
-        self._pairs = [
-            (t, memo[id(t)]) for part in changed for t in _tensors(part) if id(t) not in tables
-        ]
+        own = nn.ModuleList(own_modules(network, self._places))
+        allocations = list(dict.fromkeys(layer.allocation for layer in network.modular_layers))
+        # Each beside its copy, which `fit` changes in place.
+        self._allocations = _with_copies(allocations, memo)
+        changed = _besides_tables(network if shared_learns else own, allocations)
+        self._tensors = _with_copies(changed, memo)
         keep_tasks(self.network, self._places)
         if not shared_learns:
-            self._freeze([memo[id(part)] for part in own])
+            self._freeze(nn.ModuleList(memo[id(part)] for part in own))
         self._before = self._evaluation()
 
-    def _freeze(self, own: Sequence[nn.Module]) -> None:
+    def _freeze(self, own: nn.Module) -> None:
         """Freezes all but the tasks' own modules and their rows in allocations."""
-        learnt = {id(p) for part in own for p in part.parameters()}
+        learnt = {id(parameter) for parameter in own.parameters()}
         learnt |= {id(t) for _, allocation in self._allocations for t in allocation.task_tables()}
         for parameter in self.network.parameters():
             parameter.requires_grad_(parameter.requires_grad and id(parameter) in learnt)
-        inside = {module for part in own for module in part.modules()}
+        inside = set(own.modules())
         for module in self.network.modules():
             if isinstance(module, nn.modules.batchnorm._NormBase) and module not in inside:
                 module.eval()
@@ -73,11 +72,11 @@ class NewTasks:
     @torch.no_grad()
     def write_back(self) -> None:
         """Gives the network what its copy has learnt."""
-        for tensor, copy in self._pairs:
-            tensor.copy_(copy)
+        for tensor, learnt in self._tensors:
+            tensor.copy_(learnt)
         for allocation, copy in self._allocations:
             allocation.take_rows(copy, self._places)
-            if allocation.n_batches is not None:
+            if allocation.n_batches is not None and copy.n_batches is not None:
                 allocation.n_batches.copy_(copy.n_batches)
         self._whole.eval()
 
@@ -94,8 +93,16 @@ def _stay(mode: bool = True) -> None:
     """Stands in for `train` of a module that stays in evaluation mode."""
 
 
-def _tensors(module: nn.Module) -> list[Tensor]:
-    return [*module.parameters(), *module.buffers()]
+def _with_copies(originals: Sequence[Part], memo: Mapping[int, Any]) -> list[tuple[Part, Part]]:
+    """Returns each original beside the copy that `deepcopy` noted."""
+    return [(original, memo[id(original)]) for original in originals]
+
+
+def _besides_tables(module: nn.Module, allocations: Sequence[Allocation]) -> list[Tensor]:
+    """Returns the tensors of a module, but for those that have a row for each task."""
+    tables = {id(table) for allocation in allocations for table in allocation.task_tables()}
+    tensors = [*module.parameters(), *module.buffers()]
+    return [tensor for tensor in tensors if id(tensor) not in tables]
 
 
 def _places(network: TaskNetwork, only: Sequence[str]) -> list[int]:

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from .._engine import FlatParameters, compact, fill
 from .._schema import Evaluation, Floats, LogEntry, TrainingState
-from ..settings import ROUNDS_PER_BLOCK
+from ..settings import ROUNDS_PER_BLOCK, TrainingSettings
+from ..tasks import Task
 
 N_ENTRIES = 300  # about so many log entries make a run's curve
 
@@ -41,11 +42,6 @@ class Tracker:
         # Each run's probabilities and evaluation matrix at the last entry, [T, C] each.
         self.gates: list[tuple[Floats, Floats]] = []
         self.last_block: Floats = np.full(parameters.n_runs, np.nan)  # each run's mean loss in it
-
-    @property
-    def is_amid(self) -> bool:
-        """Whether there are losses that no entry has told yet."""
-        return any(map(len, self._interval))
 
     def add(self, losses: Tensor, tasks: Tensor) -> None:
         """Takes the losses ``[S, R]`` of a block."""
@@ -80,8 +76,12 @@ class Tracker:
             if not is_sound and self.failed[run] is None:
                 self.failed[run] = self._n_steps - 1
 
-    def entries(self, done: int, validations: list[Evaluation] | None) -> list[LogEntry]:
-        """Returns each run's log entry for the rounds since the last call."""
+    def entries(
+        self, done: int, validations: list[Evaluation] | None = None
+    ) -> list[LogEntry] | None:
+        """Returns each run's log entry for the rounds since the last call; None without any."""
+        if not any(map(len, self._interval)):
+            return None
         with np.errstate(invalid="ignore"):  # a task that was not drawn has no loss
             losses = np.concatenate(self._interval).sum(0) / np.concatenate(self._counts).sum(0)
         self._interval, self._counts = [], []
@@ -155,16 +155,12 @@ class BestCheckpoint:
     """
 
     def __init__(
-        self,
-        parameters: FlatParameters,
-        checked: Sequence[bool],
-        by: str = "",
-        patience: int | None = None,
+        self, parameters: FlatParameters, tasks: Sequence[Task], settings: TrainingSettings
     ) -> None:
         self._parameters = parameters
-        self._checked = np.array(checked)  # tasks that have a validation split
-        self._by = by
-        self._patience = patience
+        self._checked = np.array([task.held_out("validation") is not None for task in tasks])
+        self._by = settings.best_by
+        self._patience = settings.patience
         self._n_worse = [0] * parameters.n_runs  # checks since the best one
         self.over: list[int | None] = [None] * parameters.n_runs  # after which round
         self._scores = [float("-inf")] * parameters.n_runs

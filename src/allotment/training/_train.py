@@ -11,7 +11,7 @@ from torch import nn
 
 from .._checks import check_count, described
 from .._engine import ExecutionPlan, Run, Trainer
-from .._schema import Floats, LogEntry, Outcome, TrainingState
+from .._schema import Evaluation, Floats, LogEntry, Outcome, TrainingState
 from ..modules import as_network
 from ..settings import ROUNDS_PER_BLOCK
 from ._dead import DeadTasks, are_optional, dead_layers
@@ -142,100 +142,63 @@ def plan(runs: Sequence[Run], *, device: torch.device | str = "cpu") -> Executio
 def _training(
     runs: Sequence[Run], device: torch.device, n_last_rounds: int, resume_from: TrainingState | None
 ) -> Iterator[Progress]:
-    started = time.perf_counter() - (resume_from.seconds if resume_from else 0.0)
-    n_rounds = runs[0].settings.rounds
-    is_over = resume_from is not None and resume_from.round == n_rounds
-    trainer = _trainer(runs, device, is_over, resume_from)
-    tracker = Tracker(trainer.parameters, trainer.n_tasks, n_last_rounds)
-    best = _best_checkpoint(runs[0], trainer)
-    whole = _TrainerState(trainer, tracker, best)
-    first_round = whole.load(resume_from, n_rounds) if resume_from else 0
-    watch = DeadTasks(trainer.parameters.network, [task.name for task in runs[0].tasks])
+    whole = _Training(runs, device, n_last_rounds, resume_from)
+    trainer, tracker, best = whole.trainer, whole.tracker, whole.best
+    n_rounds = trainer.settings.rounds
     asked: list[bool] = []  # filled by `stop`
     # Where no rounds are left, the check and the entry that the last one has still are.
-    for first in range(first_round, n_rounds, ROUNDS_PER_BLOCK) or [n_rounds]:
+    for first in range(whole.first_round, n_rounds, ROUNDS_PER_BLOCK) or [n_rounds]:
         done = min(first + ROUNDS_PER_BLOCK, n_rounds)
         n_batches = (done - first) * trainer.n_tasks
         if n_batches:
             tracker.add(*trainer.steps(first // ROUNDS_PER_BLOCK, n_batches))
-        entries = _entries(runs, whole, done)
-        dead = [watch.look(*gates) for gates in tracker.gates] if entries else None
-        for own in dead or []:
-            watch.tell(own, f" at round {done:,}")
-        has_failed = None not in tracker.failed  # every run: nothing more is to be learnt
+        entries = whole.entries(done)
+        dead = whole.watch.tell(tracker.gates, f" at round {done:,}") if entries else None
+        can_go_on = None in tracker.failed and done < n_rounds  # else nothing more is to be learnt
         yield Progress(
             done,
             tracker.last_block,
             list(tracker.failed),
             entries,
             dead,
-            state=None if has_failed or done == n_rounds else partial(whole.state, done, started),
-            network=partial(_network, runs, trainer),
+            state=partial(whole.state, done) if can_go_on else None,
+            network=whole.model,
             stop=partial(asked.append, True),
         )
-        if asked or has_failed or None not in best.over:
+        if asked or not can_go_on or None not in best.over:
             break
     trainer.settle()
     tracker.see_weights()
     best.restore(tracker.failed)
-    outcomes = _outcomes(runs, trainer, tracker, best, done, time.perf_counter() - started)
-    rest = tracker.entries(done, None) if tracker.is_amid else None  # where it was stopped
+    outcomes = whole.outcomes(done)
+    rest = tracker.entries(done)  # where it was stopped between two entries
     yield Progress(done, tracker.last_block, list(tracker.failed), rest, outcomes=outcomes)
 
 
-def _best_checkpoint(run: Run, trainer: Trainer) -> BestCheckpoint:
-    settings = run.settings
-    checked = [task.held_out("validation") is not None for task in run.tasks]
-    by = settings.keep_best if isinstance(settings.keep_best, str) else ""
-    return BestCheckpoint(trainer.parameters, checked, by, settings.patience)
+class _Training:
+    """Runs under way: all that has a state; the rest is a function of the seed and the round."""
 
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        device: torch.device,
+        n_last_rounds: int,
+        state: TrainingState | None,
+    ) -> None:
+        self.runs = runs
+        self._started = time.perf_counter() - (state.seconds if state else 0.0)
+        n_rounds = runs[0].settings.rounds
+        self.first_round = state.round if state else 0
+        self.trainer = _trainer(runs, device, self.first_round == n_rounds, state)
+        self.tracker = Tracker(self.trainer.parameters, self.trainer.n_tasks, n_last_rounds)
+        tasks, network = runs[0].tasks, self.trainer.parameters.network
+        self.best = BestCheckpoint(self.trainer.parameters, tasks, runs[0].settings)
+        self.watch = DeadTasks(network, [task.name for task in tasks])
+        if state:
+            self._load(state, n_rounds)
 
-def _network(runs: Sequence[Run], trainer: Trainer, run: int = 0) -> nn.Module:
-    """Returns a copy of a run's model with its present weights, ready for evaluation."""
-    model = deepcopy(runs[run].model)
-    network = as_network(model, [task.name for task in runs[run].tasks])
-    with trainer.averaged():
-        network.load_state_dict(trainer.parameters.state_dict(run))
-    return model.eval()
-
-
-def _entries(runs: Sequence[Run], whole: "_TrainerState", done: int) -> list[LogEntry] | None:
-    """Returns log entries, and makes the validation check they tell of, where they are due."""
-    trainer, tracker = whole.trainer, whole.tracker
-    settings, is_last = trainer.settings, done == trainer.settings.rounds
-    interval = entry_interval(settings.rounds)
-    every = settings.evaluate_every
-    is_checked = every is not None and (done % every == 0 or is_last)
-    if not (is_checked or is_last or done % interval == 0):
-        return None
-    validations = None
-    with trainer.averaged():
-        if is_checked:
-            validations = evaluate(runs, trainer.parameters, "validation", trainer.plan.is_vmapped)
-            if validations and settings.keep_best:
-                whole.best.consider(validations, done)
-        return tracker.entries(done, validations) if tracker.is_amid else None
-
-
-@dataclass(frozen=True)
-class _TrainerState:
-    """What has a state while runs train; all else is a function of the seed and the round."""
-
-    trainer: Trainer
-    tracker: Tracker
-    best: BestCheckpoint
-
-    def state(self, done: int, started: float) -> TrainingState:
-        """Returns a copy of the state after ``done`` rounds of a training begun at ``started``."""
-        return TrainingState(
-            round=done,
-            n_entries=self.tracker.n_entries,
-            seconds=time.perf_counter() - started,
-            tensors={**self.trainer.state(), **self.tracker.state(), **self.best.state()},
-        )
-
-    def load(self, state: TrainingState, n_rounds: int) -> int:
-        """Goes to a state of the same runs; returns the rounds that are done there."""
+    def _load(self, state: TrainingState, n_rounds: int) -> None:
+        """Goes to a state of the same runs, which now have so many rounds."""
         if state.round % ROUNDS_PER_BLOCK or not 0 < state.round <= n_rounds:
             raise ValueError(
                 f"`resume_from` should be after a multiple of {ROUNDS_PER_BLOCK} rounds, at most "
@@ -244,7 +207,71 @@ class _TrainerState:
         self.trainer.load(state.tensors)
         self.tracker.load(state)
         self.best.load(state.tensors)
-        return state.round
+
+    def state(self, done: int) -> TrainingState:
+        """Returns a copy of the state after ``done`` rounds."""
+        return TrainingState(
+            round=done,
+            n_entries=self.tracker.n_entries,
+            seconds=time.perf_counter() - self._started,
+            tensors={**self.trainer.state(), **self.tracker.state(), **self.best.state()},
+        )
+
+    def model(self, run: int = 0) -> nn.Module:
+        """Returns a copy of a run's model with its present weights, ready for evaluation."""
+        model = deepcopy(self.runs[run].model)
+        network = as_network(model, [task.name for task in self.runs[run].tasks])
+        with self.trainer.averaged():
+            network.load_state_dict(self.trainer.parameters.state_dict(run))
+        return model.eval()
+
+    def entries(self, done: int) -> list[LogEntry] | None:
+        """Returns log entries, and makes the validation check they tell of, where they are due."""
+        settings, is_last = self.trainer.settings, done == self.trainer.settings.rounds
+        interval = entry_interval(settings.rounds)
+        every = settings.evaluate_every
+        is_checked = every is not None and (done % every == 0 or is_last)
+        if not (is_checked or is_last or done % interval == 0):
+            return None
+        validations = None
+        with self.trainer.averaged():
+            if is_checked:
+                validations = self._evaluations("validation")
+                if validations and settings.keep_best:
+                    self.best.consider(validations, done)
+            return self.tracker.entries(done, validations)
+
+    def _evaluations(self, split: str) -> list[Evaluation] | None:
+        return evaluate(self.runs, self.trainer.parameters, split, self.trainer.plan.is_vmapped)
+
+    def outcomes(self, done: int) -> list[Outcome]:
+        """Returns how each run ended; the test split is evaluated here and nowhere else."""
+        seconds = time.perf_counter() - self._started
+        parameters, failed = self.trainer.parameters, self.tracker.failed
+        validations, tests = self._evaluations("validation"), self._evaluations("test")
+        final_losses = self.tracker.final_losses()
+        probabilities, matrices = parameters.gates()
+        sizes, optional = parameters.network.layer_sizes, are_optional(parameters.network)
+        names = [task.name for task in self.runs[0].tasks]
+        return [
+            Outcome(
+                status="finished" if failed[run] is None else "failed",
+                failed_step=failed[run],
+                failed_cause="" if failed[run] is None else self.trainer.blame(run),
+                rounds=self.best.over[run] or done,
+                seconds=seconds,
+                n_together=len(self.runs),
+                final_loss=float(final_losses[run]),
+                best_round=self.best.rounds[run],
+                matrix=matrices[run],
+                probabilities=probabilities[run],
+                validation=validations[run] if validations else None,
+                test=tests[run] if tests else None,
+                weights=parameters.state_dict(run),
+                dead=dead_layers(matrices[run], names, sizes, optional),
+            )
+            for run in range(len(self.runs))
+        ]
 
 
 def _trainer(
@@ -260,39 +287,3 @@ def _trainer(
         if not is_told(error):
             explain(runs[0])
         raise
-
-
-def _outcomes(
-    runs: Sequence[Run],
-    trainer: Trainer,
-    tracker: Tracker,
-    best: BestCheckpoint,
-    done: int,
-    seconds: float,
-) -> list[Outcome]:
-    """Returns how each run ended; the test split is evaluated here and nowhere else."""
-    parameters, is_vmapped = trainer.parameters, trainer.plan.is_vmapped
-    validations = evaluate(runs, parameters, "validation", is_vmapped)
-    tests = evaluate(runs, parameters, "test", is_vmapped)
-    final_losses = tracker.final_losses()
-    probabilities, matrices = parameters.gates()
-    names, optional = [t.name for t in runs[0].tasks], are_optional(parameters.network)
-    return [
-        Outcome(
-            status="finished" if tracker.failed[run] is None else "failed",
-            failed_step=tracker.failed[run],
-            failed_cause="" if tracker.failed[run] is None else trainer.blame(run),
-            rounds=best.over[run] or done,
-            seconds=seconds,
-            n_together=len(runs),
-            final_loss=float(final_losses[run]),
-            best_round=best.rounds[run],
-            matrix=matrices[run],
-            probabilities=probabilities[run],
-            validation=validations[run] if validations else None,
-            test=tests[run] if tests else None,
-            weights=parameters.state_dict(run),
-            dead=dead_layers(matrices[run], names, parameters.network.layer_sizes, optional),
-        )
-        for run in range(len(runs))
-    ]

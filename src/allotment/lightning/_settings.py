@@ -1,10 +1,15 @@
-"""Settings that are for `fit` alone, and what does their work under Lightning."""
+"""What settings mean under Lightning: what is refused, and the optimizer with its schedule."""
 
+from math import cos, pi
 from typing import Any
 
+import torch
+from lightning import Trainer
+
 from .._checks import described
-from .._engine import Run, why_fetched
-from ..settings import Augmentation
+from .._engine import Run, parameter_groups, why_fetched
+from ..modules import TaskNetwork
+from ..settings import Augmentation, Optimization
 
 
 def check_settings(run: Run) -> None:
@@ -43,3 +48,22 @@ def _rules(run: Run) -> tuple[tuple[str, Any, Any, str], ...]:
         ("accumulate", execution.accumulate, 1, "1; Trainer(accumulate_grad_batches=) does it"),
         ("compile", execution.compile, False, "False; `torch.compile` takes parts of a network"),
     )
+
+
+def optimizers(network: TaskNetwork, chosen: Optimization, trainer: Trainer, n_steps: int) -> Any:
+    """Returns what `configure_optimizers` should: an optimizer, and a schedule if there is one."""
+    made = parameter_groups(network, chosen)
+    optimizer = torch.optim.Adam(made) if chosen.optimizer is None else chosen.optimizer(made)
+    if chosen.lr_schedule == "constant":
+        return optimizer
+
+    def cosine(step: int) -> float:
+        n_batches = step * trainer.accumulate_grad_batches
+        return 0.5 * (1.0 + cos(pi * min(n_batches / n_steps, 1.0)))
+
+    scheduler: Any = (
+        chosen.lr_schedule(optimizer)
+        if callable(chosen.lr_schedule)
+        else torch.optim.lr_scheduler.LambdaLR(optimizer, cosine)
+    )
+    return [optimizer], [{"scheduler": scheduler, "interval": "step"}]
