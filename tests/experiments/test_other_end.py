@@ -58,7 +58,8 @@ def test_runs_that_have_ended_stay_as_long_as_they_are(tmp_path: Path) -> None:
     said: list[str] = []
     longer = replace(sweep, experiment=toy("two_pairs", rounds=50), resume=True)
     run_sweep(longer, quiet, say=said.append)
-    assert said[0].startswith("Finished after 40 rounds, and left as they are: ")
+    of = "No sharing + Shared bottom, seeds 0, 1"
+    assert said[0] == f"Finished after 40 rounds, and left as they are: {of}."
     assert {run.header.method: run.outcome.rounds for run in read_runs(tmp_path)} == {
         "no_sharing": 40,
         "shared_bottom": 40,

@@ -214,4 +214,6 @@ def _check_resumable(group: RunGroup, sweep: Sweep, say: Callable[[str], None]) 
     ended = {rounds_of(folder) for folder in folders}
     if ended != {group.runs[0].settings.rounds}:
         lengths = " and ".join(f"{n:,}" for n in sorted(ended))
-        say(f"Finished after {lengths} rounds, and left as they are: {group.label}.")
+        seeds = sorted({header.seed for header in group.headers})
+        of = f"{group.label}, seed{'s' * (len(seeds) > 1)} {', '.join(map(str, seeds))}"
+        say(f"Finished after {lengths} rounds, and left as they are: {of}.")
