@@ -114,6 +114,19 @@ def test_many_examples_are_evaluated_in_parts_of_unequal_size() -> None:
         assert_equal(outcome.test, by_hand(run, outcome, "test"))
 
 
+@mark.parametrize(
+    ("n_numbers", "n_runs", "expected"),
+    [(2, 1, {2_048, 152}), (2**11, 1, {128, 24}), (2**11, 2, {64, 24}), (2**17, 1, {16, 8})],
+)
+def test_on_a_cpu_large_examples_are_evaluated_a_few_at_a_time(
+    n_numbers: int, n_runs: int, expected: set[int]
+) -> None:
+    n = 2_200 if n_numbers < 2**17 else 40
+    examples = Split(torch.zeros(1, n_numbers).expand(n, -1), torch.zeros(n))
+    size = _evaluation._examples_at_once(examples, "cpu", n_runs)
+    assert {len(part) for part in examples.all_rows().split(size)} == expected
+
+
 @fixture
 def lengths(monkeypatch: MonkeyPatch) -> list[int]:
     """How many examples each batch has, where they are filled up as on a GPU."""
