@@ -53,6 +53,8 @@ def is_drawn(gates: StagedMatrix) -> bool:
         ({"learnt_until": 2 / 3, "drawn_until": 2 / 3}, 20, (False, False)),
         ({"open_from": 2 / 3}, 19, (True, True)),
         ({"open_from": 2 / 3}, 20, (False, False)),
+        ({"own_until": 1 / 3}, 9, (False, False)),
+        ({"own_until": 1 / 3}, 10, (True, True)),
     ],
 )
 def test_when_gates_learn_and_when_they_are_drawn(
@@ -68,6 +70,14 @@ def test_gates_that_are_opened_are_a_shared_bottom_in_training_and_evaluation() 
         assert_close(gates.train(mode).weights(1, noise=torch.rand(3)), torch.full((3,), 1 / 3))
     assert gates.matrix().all()
     assert not after(19, open_from=2 / 3).matrix().all()
+
+
+def test_tasks_begin_with_components_of_their_own_and_go_on_with_the_gates_they_have() -> None:
+    for mode in (True, False):
+        weights = after(9, own_until=1 / 3).train(mode).weights(1, noise=torch.rand(3))
+        assert_close(weights, torch.tensor([0.0, 1.0, 0.0]))
+    assert after(9, own_until=1 / 3).matrix().tolist() == [[1, 0, 1], [0, 1, 0]]
+    assert_close(after(10, own_until=1 / 3).matrix(), after(10).matrix())
 
 
 def test_gates_that_have_learnt_stay_whatever_becomes_of_the_logits() -> None:
@@ -109,6 +119,7 @@ def test_runs_with_different_stages_are_one_program() -> None:
         {},
         {"learnt_from": 0.5},
         {"drawn_until": 0.5},
+        {"own_until": 0.5},
         {"open_from": 0.5},
     )
     runs = [a_run(0, ROUNDS, build=lambda o=o: a_network(StagedMatrix(2, 3, **o))) for o in every]  # type: ignore[misc]
@@ -120,4 +131,4 @@ def test_runs_with_different_stages_are_one_program() -> None:
 
 def test_a_narrow_shared_bottom_averages_the_first_components() -> None:
     assert_close(some_components(2, 8, share=0.625).weights(1)[:6].tolist(), [0.2] * 5 + [0.0])
-    assert StagedMatrix(1, 2).shares.tolist() == [0.0, inf, inf, inf]
+    assert StagedMatrix(1, 2).shares.tolist() == [0.0, inf, inf, inf, 0.0]

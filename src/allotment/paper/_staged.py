@@ -24,11 +24,13 @@ class StagedMatrix(GumbelMatrix):
         learnt_until: From here on they stay as they are.
         drawn_until: From here on they are what evaluation uses, and no longer drawn.
         open_from: From here on all of them are open.
+        own_until: Until here each task uses components of its own, as far as there are enough.
     """
 
     shares: Tensor  # of the batches, at which stages begin, in the order above
     stages: Tensor  # the batches that these are
     kept: Tensor  # the logits where learning ended, [T, C, 2]
+    own: Tensor  # those that open a task's own components and no others, [T, C, 2]
 
     def __init__(
         self,
@@ -40,12 +42,15 @@ class StagedMatrix(GumbelMatrix):
         learnt_until: float = inf,
         drawn_until: float = inf,
         open_from: float = inf,
+        own_until: float = 0.0,
     ) -> None:
         super().__init__(n_tasks, n_components, p_init=p_init)
-        shares = torch.tensor([learnt_from, learnt_until, drawn_until, open_from])
+        shares = torch.tensor([learnt_from, learnt_until, drawn_until, open_from, own_until])
         self.register_buffer("shares", shares)
-        self.register_buffer("stages", torch.tensor([0, _NEVER, _NEVER, _NEVER]))
+        self.register_buffer("stages", torch.tensor([0, _NEVER, _NEVER, _NEVER, 0]))
         self.register_buffer("kept", self.logits.detach().clone())
+        is_own = own_components(n_tasks, n_components).unsqueeze(-1)
+        self.register_buffer("own", torch.where(is_own, _OPEN, -_OPEN))
 
     @torch.no_grad()
     def expect(self, n_batches: int) -> None:
@@ -57,28 +62,45 @@ class StagedMatrix(GumbelMatrix):
         return found
 
     def _begun(self) -> Tensor:
-        """Returns which stages have begun, ``[4]``."""
+        """Returns which stages have begun, ``[5]``."""
         return self.n_batches >= self.stages
 
     def weights(
         self, task: int | Tensor, x: Tensor | None = None, *, noise: Tensor | None = None
     ) -> Tensor:
         if self.training and noise is not None:
-            _, _, is_quiet, is_open = self._begun().unbind()
-            noise = torch.where(is_quiet | is_open, 0.5, noise)  # a draw that changes nothing
+            _, _, is_quiet, is_open, is_shared = self._begun().unbind()
+            is_given = is_quiet | is_open | ~is_shared
+            noise = torch.where(is_given, 0.5, noise)  # a draw that changes nothing
         return super().weights(task, noise=noise)
 
     def _table(self) -> Tensor:
-        learns, is_kept, _, is_open = self._begun().unbind()
+        learns, is_kept, _, is_open, is_shared = self._begun().unbind()
         table = torch.where(learns, self.logits, self.logits.detach())
         table = torch.where(is_kept, self.kept, table)
-        return torch.where(is_open, _OPEN.to(table), table)
+        table = torch.where(is_open, _OPEN.to(table), table)
+        return torch.where(is_shared, table, self.own)
 
     def advance(self) -> None:
         """Takes note that a batch has passed, and of the gates where learning ends."""
         super().advance()
         is_now = self.n_batches == self.stages[1]
         self.kept = torch.where(is_now, self.logits.detach(), self.kept)
+
+
+def own_components(n_tasks: int, n_components: int) -> Tensor:
+    """Returns which components are each task's own, ``[T, C]``; with too few, tasks take turns.
+
+    >>> own_components(2, 4).int()
+    tensor([[1, 0, 1, 0],
+            [0, 1, 0, 1]], dtype=torch.int32)
+    >>> own_components(3, 2).int()
+    tensor([[1, 0],
+            [0, 1],
+            [1, 0]], dtype=torch.int32)
+    """
+    task, component = torch.arange(n_tasks).unsqueeze(1), torch.arange(n_components)
+    return component % n_tasks == task % n_components
 
 
 def some_components(n_tasks: int, n_components: int, *, share: float) -> FixedMatrix:
