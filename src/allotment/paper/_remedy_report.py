@@ -212,11 +212,12 @@ def _goal_text(ran: Sequence[Standing]) -> str:
     missing = [each.name for each in CONTESTS if each not in present]
     left = f" Not run yet: {_list(missing)}." if missing else ""
     return (
-        f"The goal for the recommended allocation {_is_met(worse, better, missing)}: nowhere worse "
-        "than the better of a shared bottom and no sharing, and better than both on at least "
-        f"{N_BETTER} of {len(CONTESTS)} suites. On {len(ran)} suites run with seeds that no choice "
-        f"saw, it is better than both on {_list(better)} and worse than the better one on "
-        f"{_list(worse)} (90 % intervals, seed by seed).{left}"
+        "`al.recommended`, the allocation to begin with, should be nowhere worse than the better "
+        "of a shared bottom and no sharing, and better than both on at least "
+        f"{N_BETTER} of {len(CONTESTS)} suites. That {_is_met(worse, better, missing)}: on "
+        f"{len(ran)} suites run with seeds that no choice saw, it is better than both on "
+        f"{_list(better)} and worse than the better one on {_list(worse)} (90 % intervals, seed by "
+        f"seed).{left}"
     )
 
 
