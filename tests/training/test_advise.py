@@ -84,7 +84,7 @@ def an_evaluation(losses: list[float], **changes: Any) -> Evaluation:
     [
         (np.ones((4, 4)), "shared bottom", "Every task uses every component"),
         (np.eye(4), "separate networks", "No component is used by two tasks"),
-        (BLOCKS, "cannot tell", "Two tasks have 50 % of what they use in common"),
+        (BLOCKS, "cannot tell", "On average two tasks share 50 % of what they use"),
         (np.eye(4) * [1, 1, 1, 0], "cannot tell", "0 % of what they use"),  # one has nothing at all
     ],
 )
@@ -109,7 +109,7 @@ def test_thousands_of_tasks_are_advised_at_once() -> None:
     }
     began = process_time()
     found = advise(a_result(matrix, **changes))
-    assert "Two tasks have 62 % of what they use in common" in found.reasons[0]
+    assert "On average two tasks share 62 % of what they use" in found.reasons[0]
     assert process_time() - began < 10  # a minute, where each pair is looked at by itself
 
 

@@ -163,7 +163,7 @@ def _by_structure(result: "FitResult") -> tuple[str, str]:
     overlap, _ = _overlap(rows[None])
     if overlap == 0 and not result.dead():
         return SEPARATE, "No component is used by two tasks, which separate networks do too."
-    return CANNOT_TELL, f"Two tasks have {percent(overlap)} of what they use in common."
+    return CANNOT_TELL, f"On average two tasks share {percent(overlap)} of what they use."
 
 
 def _overlap(matrices: Floats) -> tuple[float, float]:
@@ -274,8 +274,8 @@ def _limits(result: "FitResult") -> list[str]:
     if result.is_binary and matrices.size and matrices.shape[1] > 1:
         overlap, spread = _overlap(matrices)
         said.append(
-            f"Two tasks have {percent(overlap)} of what they use in common, which differs "
-            f"by {percent(spread)} (sd) between seeds."
+            f"On average two tasks share {percent(overlap)} of what they use, which differs by "
+            f"{percent(spread)} (sd) between seeds."
         )
     return said
 
