@@ -76,8 +76,8 @@ def compare(costs: Mapping[str, Floats], what: str = "validation loss") -> Verdi
 
     Less is better. Each task counts alike: costs are relative to its mean over all runs. The
     simplest way is recommended that no other beats; a way beats another where the 90 % t interval
-    of their difference, seed by seed, lies above 0. A way that is behind by more than 5 % on
-    average, and yet within its interval, leaves the question open.
+    of their difference, seed by seed, lies above 0. Where it is behind the best one by more than
+    5 % on average, and yet within chance, the question is open.
 
     Tasks without a number are left out, and so are seeds of which some run failed.
     """

@@ -122,7 +122,7 @@ def test_parts_learn_apart() -> None:
         ({"blocks.7": 2}, r"Found 'blocks\.7', which is not among \['blocks', 'blocks\.0', "),
         ({"blocks.0": 2, "blocks.0.dense": 3}, r"Found 'blocks\.0\.dense' inside 'blocks\.0'\."),
         ({"blocks.0.dense": 3, "blocks.0": 2}, r"Found 'blocks\.0\.dense' inside 'blocks\.0'\."),
-        ({"blocks.0": 0}, r"`n_components` should be at least 1\."),
+        ({"blocks.0": 0}, r"`parts\['blocks\.0'\]` should be at least 1\."),
         ({}, r"at least one ModularLayer\. Found none\."),
     ],
 )

@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from pytest import fixture, importorskip, mark, raises, warns
 from torch import Tensor, nn
+from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.testing import assert_close
 
 import allotment as al
@@ -151,6 +152,28 @@ def test_transformers_of_torch_call_modular_parts_in_evaluation(part: str, compo
         assert_close(found[~mask], expected[~mask])
         assert torch.equal(own, found)
     assert not torch.allclose(network(x, "a"), network(x, "b"))
+
+
+@mark.parametrize("used", [[[1, 0], [0, 1]], [[1, 1], [0, 1]]])
+@mark.parametrize("parts", ["layers.0", "layers.*"])
+def test_whole_layers_of_torchs_transformers_are_components(
+    parts: str, used: list[list[int]]
+) -> None:
+    one = nn.TransformerEncoderLayer(8, nhead=2, dim_feedforward=8, batch_first=True)
+    model, x = nn.TransformerEncoder(one, 2), torch.randn(3, 5, 8)
+    network = modularize(
+        model, {parts: 2}, tasks=TASKS, component="new", allocation=lambda *_: FixedMatrix(used)
+    )
+    network.eval()
+    mask = torch.tensor([[False] * 5, [False] * 4 + [True], [False] * 5])
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        both = extract(network, TASKS)(x, src_key_padding_mask=mask)
+        for task in TASKS:
+            found = network(x, task, src_key_padding_mask=mask)
+            own = extract(network, task)(x, src_key_padding_mask=mask)
+            assert torch.equal(own, found)
+            assert_close(both[task][~mask], found[~mask])
+    assert not torch.allclose(both["a"], both["b"])
 
 
 def one_each(n_tasks: int, n_components: int) -> FixedMatrix:

@@ -282,6 +282,12 @@ def test_the_weight_of_a_task_is_no_part_of_its_loss() -> None:
     assert_close(heavy.loss_function(outputs, Y), light.loss_function(outputs, Y))
 
 
+@mark.parametrize("name", ["", 3, None])
+def test_a_name_is_a_text(name: Any) -> None:
+    with raises(TypeError, match=rf"^`name` should be a text .* Found {name!r}\.$"):
+        Task(name, (torch.zeros(2, 1), torch.zeros(2)))
+
+
 def test_a_task_is_shown_in_one_line() -> None:
     task = Task("a", (X, torch.randn(4, 2)), test=Split(X, torch.randn(4, 2), torch.tensor([1])))
     assert repr(task) == "Task('a': 4 train examples, 1 test examples, 2 outputs)"

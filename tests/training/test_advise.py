@@ -84,7 +84,7 @@ def an_evaluation(losses: list[float], **changes: Any) -> Evaluation:
     [
         (np.ones((4, 4)), "shared bottom", "Every task uses every component"),
         (np.eye(4), "separate networks", "No component is used by two tasks"),
-        (BLOCKS, "cannot tell", "Two tasks have 50 % of what they use in common"),
+        (BLOCKS, "cannot tell", "On average two tasks share 50 % of what they use"),
         (np.eye(4) * [1, 1, 1, 0], "cannot tell", "0 % of what they use"),  # one has nothing at all
     ],
 )
@@ -109,7 +109,7 @@ def test_thousands_of_tasks_are_advised_at_once() -> None:
     }
     began = process_time()
     found = advise(a_result(matrix, **changes))
-    assert "Two tasks have 62 % of what they use in common" in found.reasons[0]
+    assert "On average two tasks share 62 % of what they use" in found.reasons[0]
     assert process_time() - began < 10  # a minute, where each pair is looked at by itself
 
 
@@ -143,6 +143,16 @@ def test_what_the_numbers_show_is_said(changes: dict[str, Any], expected: str) -
     assert expected in advise(a_result(**changes)).reasons
 
 
+@mark.parametrize(
+    ("best_round", "expected"),
+    [(None, "`evaluate_every=50` with `patience`, or"), (50, "`patience`, or `weight_decay`")],
+)
+def test_checks_are_proposed_where_there_were_none(best_round: int | None, expected: str) -> None:
+    seen = an_evaluation([0.2, 0.9, 0.29, 0.4])
+    steps = advise(a_result(validation=seen, best_round=best_round)).next_steps
+    assert any(step.startswith(expected) for step in steps)
+
+
 def test_fixed_allocations_and_shares_are_no_evidence() -> None:
     for changes in ({"is_learnt": False}, {"is_binary": False}):
         found = advise(a_result(np.ones((4, 4)), **changes))
@@ -154,6 +164,7 @@ def baselines_of(costs: Mapping[str, Sequence[Evaluation]], **changes: Any) -> B
         way: [an_outcome(validation=validation) for validation in own] for way, own in costs.items()
     }
     values: dict[str, Any] = {"models": {}, "by": "", "has_own_splits": True, "shares_rest": False}
+    values["task_names"] = ("a1", "a2", "b1", "b2")
     return Baselines(outcomes=outcomes, **values | changes)
 
 

@@ -253,6 +253,24 @@ def test_the_best_network_of_all_does_on_validation_what_was_recorded() -> None:
     extract(network, 0)  # an ordinary network
 
 
+def test_they_are_shown_as_a_table_of_means() -> None:
+    result = fitted()
+    assert result.baselines is not None
+    title, _, head, *rows = str(result.baselines).splitlines()
+    assert title == "Validation loss, mean over 2 seeds"
+    assert head.split(maxsplit=1) == ["task", "learnt gates  shared bottom  separate networks"]
+    means = losses_of(result, "shared bottom").mean(axis=0)
+    for name, row, mean in zip(result.task_names, rows, means, strict=True):
+        assert row.startswith(name) and f" {mean:.4g}  " in row
+
+
+def test_more_of_a_metric_is_shown_as_more() -> None:
+    tasks = [replace(task, metrics={"up": lambda y, t: 2.0}) for task in regressions()]
+    for by in ("up", "-up"):
+        shown = str(fitted(tasks, SETTINGS.changed(evaluate_every=10, keep_best=by)).baselines)
+        assert shown.startswith("Validation up, mean") and "-" not in shown
+
+
 def test_a_way_that_is_not_there_is_refused() -> None:
     result = fitted()
     assert result.baselines is not None

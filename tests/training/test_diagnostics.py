@@ -1,6 +1,7 @@
 """Which part of a network does not take what it is given."""
 
 from typing import Any
+from warnings import catch_warnings, simplefilter
 
 import torch
 from pytest import mark, param, raises
@@ -69,22 +70,28 @@ def test_a_loss_that_does_not_take_the_outputs_is_named() -> None:
     [
         (
             lambda outputs, targets: (outputs.squeeze(1) - targets).square(),
-            rf"^A loss should be one number, .*\. Found {SETTINGS.batch_size} numbers for each\.$",
+            rf"^The loss of task 'a' .* Found float32 of shape \[{SETTINGS.batch_size}\]\.$",
         ),
         (
             lambda outputs, targets: 0.5,
-            r"^The loss of task 'a' .* of one floating-point number\. Found a float\.$",
+            r"^The loss of task 'a' .* of one floating-point number, .*\. Found a float\.$",
         ),
         (
             lambda outputs, targets: (outputs.squeeze(1) - targets).square().sum().long(),
-            r"^The loss of task 'a' .* of one floating-point number\. Found int64\.$",
+            r"^The loss of task 'a' .* floating-point number, .*\. Found int64 of shape \[\]\.$",
         ),
     ],
 )
-def test_a_loss_that_is_no_number_is_refused(loss: Any, message: str) -> None:
+@mark.parametrize("n_tasks", [1, 2])
+@mark.parametrize("rounds", [10, 400])  # steps that are few, and enough to record one
+def test_a_loss_that_is_no_number_is_refused(
+    loss: Any, message: str, n_tasks: int, rounds: int
+) -> None:
     examples = torch.randn(8, N_INPUTS), torch.randn(8)
-    with raises(ValueError, match=message):
-        fit(a_network(SharedBottom(1, 2)), [Task("a", examples, loss=loss)], SETTINGS)
+    tasks = [Task("a", examples, loss=loss), Task("b", examples)][:n_tasks]
+    with catch_warnings(), raises(ValueError, match=message):
+        simplefilter("ignore")  # that a step cannot be recorded
+        fit(a_network(SharedBottom(n_tasks, 2)), tasks, SETTINGS.changed(rounds=rounds))
 
 
 def test_a_component_that_gives_no_tensor_is_named() -> None:

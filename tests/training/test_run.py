@@ -24,7 +24,7 @@ def tasks_named(*names: str) -> list[Task]:
     ("tasks", "expectation"),
     [
         (lines(2), does_not_raise()),
-        (lines(1), raises(ValueError, match=r"as many as the network has\. Found 1 tasks for 2")),
+        (lines(1), raises(ValueError, match=r"as many as the network has\. Found 1 task for 2")),
         (lines(3), raises(ValueError, match=r"as many as the network has\. Found 3 tasks for 2")),
         ([], raises(ValueError, match=r"tasks with different names\. Found \[\]\.")),
         (
@@ -53,6 +53,16 @@ NAMES = r"`tasks` should have the names of the network's tasks\. Found "
             ["a", "c"],
             raises(ValueError, match=NAMES + r"\['a', 'c'\] for \['a', 'b'\]\."),
             id="another name",
+        ),
+        param(
+            ["a"],
+            raises(ValueError, match=NAMES + r"\['a'\] for \['a', 'b'\]\."),
+            id="a name is missing",
+        ),
+        param(
+            ["a", "b", "c"],
+            raises(ValueError, match=NAMES + r"\['a', 'b', 'c'\] for \['a', 'b'\]\."),
+            id="one name more",
         ),
     ],
 )

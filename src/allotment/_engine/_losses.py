@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import vmap
 
+from .._checks import described
 from ..allocation import Allocation
 from ..modules import HeadTable, Noise, Pass
 from ..tasks import UNKNOWN, Loss, TargetSpec, Task, some_targets, target_spec
@@ -113,7 +114,8 @@ class Losses:
         self, outputs: Tensor, targets: Sequence[Tensor], task: int | Tensor, run: int
     ) -> Tensor:
         if self.are_one:
-            return self._specs[0].loss(outputs, targets[0])
+            first = self._names[run][0]
+            return one_number(self._specs[0].loss(outputs, targets[0]), first, outputs.dtype)
         if isinstance(task, int):
             return self._loss_of(self._rows[run][task], outputs, targets, self._names[run][task])
         return self._chosen(outputs, targets, self._numbers.index_select(0, task.reshape(1))[0])
@@ -122,10 +124,11 @@ class Losses:
         self, spec: LossSpec, outputs: Tensor, targets: Sequence[Tensor], name: str
     ) -> Tensor:
         try:
-            return spec.loss(outputs, self._own(targets, spec)).to(outputs.dtype)
+            loss = spec.loss(outputs, self._own(targets, spec))
         except Exception as error:
             error.add_note(f"This is the loss of task {name!r}.")
             raise
+        return one_number(loss, name, outputs.dtype)
 
     def _chosen(self, outputs: Tensor, targets: Sequence[Tensor], number: Tensor) -> Tensor:
         """Returns the loss of the spec of this number.
@@ -138,11 +141,26 @@ class Losses:
             is_own = number == index
             seen = torch.where(is_own, outputs[..., : spec.width], _NEUTRAL)
             known = torch.where(is_own, self._own(targets, spec), self._examples[index])
-            chosen = torch.where(is_own, spec.loss(seen, known).to(outputs.dtype), chosen)
+            name = self._names[0][self._rows[0].index(spec)]
+            loss = one_number(spec.loss(seen, known), name, outputs.dtype)
+            chosen = torch.where(is_own, loss, chosen)
         return chosen
 
     def _own(self, targets: Sequence[Tensor], spec: LossSpec) -> Tensor:
         return targets[self._target_specs.index(spec.target)]
+
+
+def one_number(loss: object, name: str, dtype: torch.dtype) -> Tensor:
+    """Returns the loss of a task as a scalar; raises unless it is a tensor of one number."""
+    if not isinstance(loss, Tensor) or loss.numel() != 1 or not loss.is_floating_point():
+        found = described(loss)
+        if isinstance(loss, Tensor):
+            found = f"{str(loss.dtype).removeprefix('torch.')} of shape {list(loss.shape)}"
+        raise ValueError(
+            f"The loss of task {name!r} should be a tensor of one floating-point number, the mean "
+            f"over a batch. Found {found}."
+        )
+    return loss.reshape(()).to(dtype)
 
 
 class LossModule(nn.Module):

@@ -79,10 +79,11 @@ class Run:
     def _put_in_order(self) -> None:
         """Puts the tasks in the order of the network's."""
         network = self.network
-        if len(self.tasks) != network.n_tasks:
+        n = len(self.tasks)
+        if not network.has_names and n != network.n_tasks:
             raise ValueError(
                 "`tasks` should be as many as the network has. "
-                f"Found {len(self.tasks)} tasks for {network.n_tasks}."
+                f"Found {n} task{'s' * (n != 1)} for {network.n_tasks}."
             )
         by_name = {task.name: task for task in self.tasks}
         if not network.has_names or list(by_name) == network.task_names:

@@ -7,7 +7,6 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
-from .._checks import described
 from .._streams import stream
 from ..modules import Noise
 from ..settings import ROUNDS_PER_BLOCK
@@ -16,7 +15,7 @@ from ._augmentation import Augmenter
 from ._batch import Batch, Block
 from ._batches import Batches, noise_widths
 from ._dataset import why_fetched
-from ._losses import Losses, check_labels
+from ._losses import Losses, check_labels, one_number
 from ._readers import Reader, shared_reader, task_reader
 from ._run import Run
 from ._sampler import PER_BATCH, TaskOrder, uniform
@@ -270,12 +269,7 @@ class StreamedLosses:
             check_labels(own.name, "train", outputs, targets[0])
             error.add_note(f"This is the loss of task {own.name!r}.")
             raise
-        if not isinstance(loss, Tensor) or loss.numel() != 1:
-            found = list(loss.shape) if isinstance(loss, Tensor) else described(loss)
-            raise ValueError(
-                f"The loss of task {own.name!r} should be a tensor of one number. Found {found}."
-            )
-        return loss.reshape(()).to(outputs.dtype)
+        return one_number(loss, own.name, outputs.dtype)
 
 
 def _by_run(of_tasks: Sequence[Any]) -> list[list[Any]]:

@@ -111,6 +111,11 @@ class ModularLayer(nn.Module):
         """A module that is given what the layer is given."""
         return self.components[0]
 
+    @property
+    def self_attn(self) -> Any:
+        """That of its first component, as torch's own encoders ask their first layer for it."""
+        return self.components[0].self_attn
+
     def _mixes_itself(self, call: Call) -> bool:
         """Tells whether the class of all components computes their sum in one go."""
         can_mix = hasattr(self.components[0], "forward_mixed") and len(self.groups) == 1

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from torch import nn
 
-from .._checks import check_whole, described, nearest
+from .._checks import check_count, described, nearest
 
 
 def named_parts(parts: Mapping[str, int], body: nn.Module) -> dict[str, int]:
@@ -18,7 +18,7 @@ def named_parts(parts: Mapping[str, int], body: nn.Module) -> dict[str, int]:
     known = [name for name, _ in body.named_modules(remove_duplicate=False) if name]
     found: dict[str, int] = {}
     for given, n in parts.items():
-        check_whole(f"parts[{given!r}]", n)
+        check_count(f"parts[{given!r}]", n)
         names = [name for name in known if re.fullmatch(_as_expression(given), name)]
         if not names:
             raise ValueError(

@@ -50,6 +50,11 @@ class WeightedSum(nn.Module):
         self.components = nn.ModuleList(components)
         self.register_buffer("weights", weights)
 
+    @property
+    def self_attn(self) -> Any:
+        """That of its first component, as torch's own encoders ask their first layer for it."""
+        return self.components[0].self_attn
+
     def forward(self, *arguments: Any, **options: Any) -> Any:
         return summed(self.weights, [part(*arguments, **options) for part in self.components])
 
@@ -60,6 +65,11 @@ class Nothing(nn.Module):
     def __init__(self, component: nn.Module) -> None:
         super().__init__()
         self.component = component
+
+    @property
+    def self_attn(self) -> Any:
+        """That of its component, as torch's own encoders ask their first layer for it."""
+        return self.component.self_attn
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
         return each_tensor(torch.zeros_like, self.component(*arguments, **options))
@@ -79,6 +89,11 @@ class ByTask(nn.Module):
         running = current_pass()
         assert running is not None
         return self.parts[self.places[int(running.task)]]
+
+    @property
+    def self_attn(self) -> Any:
+        """That of its first part, as torch's own encoders ask their first layer for it."""
+        return self.parts[0].self_attn
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
         return self.passes_to(*arguments, **options)

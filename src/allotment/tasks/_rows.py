@@ -62,10 +62,17 @@ def _drawn(
     member = np.arange(n) if groups is None else _members(groups)
     order = torch.randperm(int(member.max()) + 1, generator=stream(seed, "table")).numpy()
     free = free[np.argsort(order[member[free]], kind="stable")]  # groups one after another
+    wished = {name: _checked_share(name, share) for name, share in shares.items()}
+    if any(wished.values()) and sum(wished.values()) * n >= len(free):
+        said = ", ".join(f"`{name} = {share}`" for name, share in shares.items())
+        raise ValueError(
+            "`validation` and `test` should leave rows for training. "
+            f"Found {said} for {len(free)} rows."
+        )
     ends, found = 0, {}
     starts = np.flatnonzero(np.diff(member[free], prepend=-1))  # where a group begins
-    for name, share in shares.items():
-        wanted = ends + round(_checked_share(name, share) * n)
+    for name, share in wished.items():
+        wanted = ends + round(share * n)
         end = int(starts[np.abs(starts - wanted).argmin()]) if len(starts) and wanted else ends
         if len(starts) and wanted > ends == end:
             raise ValueError(

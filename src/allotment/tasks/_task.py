@@ -84,6 +84,8 @@ class Task:
         return f"Task({self.name!r}: {', '.join(sizes)})"
 
     def __post_init__(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"`name` should be a text that is not empty. Found {self.name!r}.")
         for part in ("train", "validation", "test"):
             value = getattr(self, part)
             if value is None and part != "train":

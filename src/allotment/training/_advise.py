@@ -108,6 +108,19 @@ def best_run(outcomes: Mapping[str, Sequence[Outcome]], by: str) -> tuple[str, i
     return places[int(np.argmin(means))]
 
 
+def means_by_way(
+    outcomes: Mapping[str, Sequence[Outcome]], by: str
+) -> tuple[str, dict[str, Floats]]:
+    """Returns what ways are compared by, and each task's mean over the seeds, ``[T]`` by way.
+
+    Metrics have the sign that they were given, and a run that failed makes a mean infinite.
+    """
+    what, costs = _costs(outcomes, by)
+    is_turned = what not in ("loss", "error") and not what.startswith("-")  # more is better
+    sign = -1.0 if is_turned else 1.0
+    return what.removeprefix("-"), {way: sign * own.mean(axis=0) for way, own in costs.items()}
+
+
 def _costs(outcomes: Mapping[str, Sequence[Outcome]], by: str) -> tuple[str, dict[str, Floats]]:
     """Returns what ways are compared by, and a cost for each seed and task, ``[S, T]`` by way."""
     seen = [o.validation for own in outcomes.values() for o in own if o.validation is not None]
@@ -150,7 +163,7 @@ def _by_structure(result: "FitResult") -> tuple[str, str]:
     overlap, _ = _overlap(rows[None])
     if overlap == 0 and not result.dead():
         return SEPARATE, "No component is used by two tasks, which separate networks do too."
-    return CANNOT_TELL, f"Two tasks have {percent(overlap)} of what they use in common."
+    return CANNOT_TELL, f"On average two tasks share {percent(overlap)} of what they use."
 
 
 def _overlap(matrices: Floats) -> tuple[float, float]:
@@ -261,8 +274,8 @@ def _limits(result: "FitResult") -> list[str]:
     if result.is_binary and matrices.size and matrices.shape[1] > 1:
         overlap, spread = _overlap(matrices)
         said.append(
-            f"Two tasks have {percent(overlap)} of what they use in common, which differs "
-            f"by {percent(spread)} (sd) between seeds."
+            f"On average two tasks share {percent(overlap)} of what they use, which differs by "
+            f"{percent(spread)} (sd) between seeds."
         )
     return said
 
@@ -281,7 +294,8 @@ def _next_steps(result: "FitResult") -> list[str]:
     if result.dead():
         said.append("`disconnect_weight=1.0` keeps a component open for each task.")
     if _overfitted(result):
-        said.append("`evaluate_every=50` with `patience`, or `weight_decay`, against overfitting.")
+        checks = "" if result.best_round is not None else "`evaluate_every=50` with "
+        said.append(f"{checks}`patience`, or `weight_decay`, against overfitting.")
     if result.validation is None:
         said.append("`Task(validation=...)`: examples to choose by.")
     return said

@@ -78,6 +78,7 @@ def train_beside(
         for (way, _), outcome in zip(group, ended, strict=True):
             outcomes[way].append(outcome)
     return Baselines(
+        task_names=tuple(task.name for task in tasks),
         outcomes=outcomes,
         models={way: own[0].model for way, own in runs.items()},
         by=first.settings.best_by,

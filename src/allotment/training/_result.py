@@ -11,7 +11,7 @@ from torch import nn
 from .._checks import check_choice
 from .._schema import Evaluation, Floats, LogEntry, Outcome
 from ..modules import as_network
-from ._advise import advise, best_run
+from ._advise import advise, best_run, means_by_way
 from ._dead import dead_layers, dead_sentence
 
 
@@ -19,10 +19,12 @@ from ._dead import dead_layers, dead_sentence
 class Baselines:
     """Three ways of sharing trained side by side, a run of each for every seed.
 
+    `print` shows what they are compared by: each task's mean over the seeds, a column for each way.
     All runs of one seed have the same batches, and all start from the weights that the network
     came with.
 
     Attributes:
+        task_names: One for each task.
         outcomes: How the runs ended, by way: "learnt gates", "shared bottom", "separate networks".
         models: The network of each way, as it was before its runs.
         by: What they are compared by, as `keep_best` says it; empty: the error where all tasks
@@ -33,6 +35,7 @@ class Baselines:
             three ways share.
     """
 
+    task_names: tuple[str, ...]
     outcomes: Mapping[str, Sequence[Outcome]]
     models: Mapping[str, nn.Module]
     by: str
@@ -54,6 +57,14 @@ class Baselines:
         model, outcome = deepcopy(self.models[best]), chosen[best][place]
         as_network(model).load_state_dict(outcome.weights)
         return model.eval()
+
+    def __str__(self) -> str:
+        what, means = means_by_way(self.outcomes, self.by)  # [T] each
+        columns = [_aligned(["task", *self.task_names], "<")]
+        columns += [_aligned([way, *map(_number, of)], ">") for way, of in means.items()]
+        lines = ["  ".join(cells) for cells in zip(*columns, strict=True)]
+        n_seeds = len(next(iter(self.outcomes.values())))
+        return "\n".join([f"Validation {what}, mean over {n_seeds} seeds", "", *lines])
 
 
 @dataclass(frozen=True)

@@ -45,11 +45,6 @@ class Tracker:
 
     def add(self, losses: Tensor, tasks: Tensor) -> None:
         """Takes the losses ``[S, R]`` of a block."""
-        if len(losses) != len(tasks):
-            raise ValueError(
-                "A loss should be one number, the mean over a batch. "
-                f"Found {len(losses) // len(tasks)} numbers for each."
-            )
         values = losses.cpu().double().numpy()
         order = tasks[: len(values)].cpu().numpy()
         sums, counts = _by_task(values, order, self._n_tasks)
