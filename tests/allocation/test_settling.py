@@ -84,6 +84,13 @@ def test_another_training_goes_on_from_where_they_settled() -> None:
     assert not learn(settled)
 
 
+def test_gates_that_settle_at_once_are_those_there_are() -> None:
+    gates = after(0, settle=1.0)
+    assert_close(gates.matrix(), torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
+    assert_close(gates.weights(0), torch.tensor([0.5, 0.0, 0.5]))
+    assert not learn(gates)
+
+
 def test_in_a_loop_that_tells_of_no_end_gates_go_on_to_be_drawn() -> None:
     gates = SettlingMatrix(1, 3)
     for _ in range(1_000):
