@@ -60,6 +60,14 @@ def test_settled_gates_are_what_evaluation_uses_whatever_is_drawn() -> None:
     assert_close(settled.eval().weights(0), torch.tensor([0.5, 0.0, 0.5]))
 
 
+def test_gates_settle_where_the_last_batch_before_left_them() -> None:
+    gates = after(19)
+    with torch.no_grad():
+        gates.logits.neg_()
+    gates.advance()
+    assert_close(gates.matrix(), torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]))
+
+
 def test_settled_gates_stay_whatever_becomes_of_the_logits() -> None:
     settled = after(20, pull=0.5)
     before, p = settled.matrix(), settled.probabilities()
