@@ -4,11 +4,14 @@ import re
 from collections.abc import Mapping
 from copy import deepcopy
 from functools import cache
+from inspect import isabstract
 from pathlib import Path
 from textwrap import dedent
 
 from pytest import MonkeyPatch, importorskip, mark, raises
 from torch import nn
+
+from allotment import allocation
 
 REPOSITORY = Path(__file__).parents[1]
 DOCS = REPOSITORY / "docs"
@@ -60,6 +63,15 @@ def test_examples_of_the_page_run(page: Path, monkeypatch: MonkeyPatch, tmp_path
 @mark.parametrize("page", PAGES[1:], ids=lambda page: page.stem)
 def test_pages_are_short(page: Path) -> None:
     assert page.stem in LONG or len(page.read_text().splitlines()) <= 250
+
+
+def test_every_way_of_sharing_is_on_the_page_of_methods() -> None:
+    text = (DOCS / "methods.md").read_text()
+    exported = [each for each in vars(allocation).values() if isinstance(each, type)]
+    ways = [each for each in exported if issubclass(each, allocation.Allocation)]
+    names = [way.__name__ for way in ways if not isabstract(way)]
+    assert len(names) > 20
+    assert [name for name in names if f"`{name}" not in text] == []
 
 
 def test_blocks_of_a_page_share_a_namespace_and_keep_their_line(tmp_path: Path) -> None:

@@ -117,14 +117,15 @@ def test_the_gradient_agrees_with_finite_differences() -> None:
         assert gradient[1, place].item() == approx((above - below) / (2 * h), rel=1e-5, abs=1e-8)
 
 
-def test_the_charge_is_the_entropy_of_selectors_and_the_inverse_of_what_they_reach() -> None:
-    selectors = DSelectK(1, 3, k=1, entropy=0.5)
+@mark.parametrize("k", [1, 2])
+def test_the_charge_is_the_entropy_of_selectors_and_the_inverse_of_what_they_reach(k: int) -> None:
+    selectors = DSelectK(1, 3, k=k, entropy=0.5)
     with torch.no_grad():
-        selectors.scores[0, :2] = 0.0  # each code has a quarter, and the fourth is unreachable
+        selectors.scores[0, : 2 * k] = 0.0  # each code has a quarter, and the fourth is unreachable
     charge = selectors.auxiliary_loss(0, torch.tensor(0.0), selectors.weights(0))
     entropy = 3 * 0.25 * torch.tensor(4.0).log().item()
     assert charge is not None
-    assert charge.item() == approx(0.5 * entropy + 1 / 0.75, rel=1e-4)
+    assert charge.item() == approx(k * (0.5 * entropy + 1 / 0.75), rel=1e-4)
 
 
 def test_charges_are_summed_over_selectors_and_averaged_over_examples() -> None:

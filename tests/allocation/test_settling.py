@@ -60,6 +60,14 @@ def test_settled_gates_are_what_evaluation_uses_whatever_is_drawn() -> None:
     assert_close(settled.eval().weights(0), torch.tensor([0.5, 0.0, 0.5]))
 
 
+def test_gates_settle_where_the_last_batch_before_left_them() -> None:
+    gates = after(19)
+    with torch.no_grad():
+        gates.logits.neg_()
+    gates.advance()
+    assert_close(gates.matrix(), torch.tensor([[0.0, 1.0, 0.0], [1.0, 0.0, 1.0]]))
+
+
 def test_settled_gates_stay_whatever_becomes_of_the_logits() -> None:
     settled = after(20, pull=0.5)
     before, p = settled.matrix(), settled.probabilities()
@@ -82,6 +90,13 @@ def test_another_training_goes_on_from_where_they_settled() -> None:
     for _ in range(20):
         settled.advance()
     assert not learn(settled)
+
+
+def test_gates_that_settle_at_once_are_those_there_are() -> None:
+    gates = after(0, settle=1.0)
+    assert_close(gates.matrix(), torch.tensor([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
+    assert_close(gates.weights(0), torch.tensor([0.5, 0.0, 0.5]))
+    assert not learn(gates)
 
 
 def test_in_a_loop_that_tells_of_no_end_gates_go_on_to_be_drawn() -> None:

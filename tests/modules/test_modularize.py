@@ -10,7 +10,14 @@ from torch import nn
 from torch.testing import assert_close
 
 from allotment import modularize
-from allotment.allocation import Allocation, GumbelMatrix, MMoE, NoSharing, SharedBottom
+from allotment.allocation import (
+    Allocation,
+    ChampionChallenger,
+    GumbelMatrix,
+    MMoE,
+    NoSharing,
+    SharedBottom,
+)
 from allotment.experiments import using
 from allotment.modules import ModularLayer
 from tests.modules.blocks import Attention, Block, Model, causal
@@ -164,6 +171,20 @@ def test_an_allocation_is_told_the_features_of_its_part(
 ) -> None:
     network = modularize(nn.Sequential(part), {"0": 3}, tasks=TASKS, allocation=allocation)
     assert network(x, "b").shape == (2, 5)
+
+
+def test_an_allocation_is_told_the_place_of_its_part_in_the_model() -> None:
+    model = nn.Sequential(*[nn.Linear(4, 4) for _ in range(3)])
+    allocation = using(ChampionChallenger, n_each=7)
+    options: dict[str, Any] = {"tasks": TASKS, "allocation": allocation, "component": "new"}
+    network = modularize(model, {"2": 3, "0": 3, "1": 3}, **options)
+    found = [own for own in network.modules() if isinstance(own, ChampionChallenger)]
+    assert [(own.depth, own.n_layers, own.n_each) for own in found] == [
+        (depth, 3, 7) for depth in range(3)
+    ]
+    # One challenger for the whole network, as published: it differs in one of the layers.
+    differ = torch.stack([(own.members[:, 0] != own.members[:, 1]).any(dim=1) for own in found])
+    assert differ.sum(dim=0).tolist() == [1, 1]
 
 
 def test_features_that_a_part_does_not_tell_are_the_callers() -> None:

@@ -27,7 +27,8 @@ class ScoreFunctionByExample(GatesByExample):
     thousandth of L_b, and lets L_v reward variance over components too). The reward is the
     mean loss of the batch, where theirs is each example's own. The gradient is unbiased all the
     same, since the losses of other examples do not depend on a mask, but it is noisier, the more
-    so the larger the batch. It reaches what made the layer's input too, as the exact one does.
+    so the larger the batch. With batches of 64 it may be too noisy to learn by (``docs/log.md``).
+    It reaches what made the layer's input too, as the exact one does.
 
     Examples decide, so no matrix of tasks says it all: `matrix` and `probabilities` are those of
     the task's offsets alone, what an example gets whose features are zero. A training loop of one's

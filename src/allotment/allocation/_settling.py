@@ -67,6 +67,7 @@ class SettlingMatrix(GumbelMatrix):
     def expect(self, n_batches: int) -> None:
         if self._is_settled():
             self.logits.copy_(self.settled)  # they go on to learn from there
+        self.settled.copy_(self.logits)  # with `settle=1` no batch passes before they settle
         self.settles_at.copy_(self.n_batches + n_batches - round(self.settle * n_batches))
 
     def weights(

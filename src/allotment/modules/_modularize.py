@@ -66,7 +66,8 @@ def modularize(
         heads: A module for each task, by name, or as a list; None where the model's output is it.
         allocation: From the numbers of tasks and components to a layer's allocation: a class, as
             `GumbelMatrix`, a function, as `recommended`, or what `using` returns. One that takes
-            ``n_features`` is given that of the part's first linear layer or convolution.
+            ``n_features`` is given that of the part's first linear layer or convolution. What
+            `using` returns is told ``depth`` and ``n_layers`` too: the part's place among all.
         dropout: Probability with which a feature is left out before the head, in training.
         component: What the components of a part are, see above.
         rank: The rank of low-rank updates.
@@ -84,10 +85,12 @@ def modularize(
     counts = named_parts(parts, body)
     check_apart(counts, body)
     layers: dict[nn.Module, nn.Module] = {}
+    depths = _depths(counts, body)
     for name, n in counts.items():
         part = body.get_submodule(name)
         if part not in layers:
-            allocated = _allocated(allocation, n_tasks, n, name, part)
+            place = {"depth": depths[part], "n_layers": len(depths)}
+            allocated = _allocated(allocation, n_tasks, n, name, part, place)
             layers[part] = (
                 _adapted(body, name, allocated, rank)
                 if component == "low_rank"
@@ -112,14 +115,28 @@ def _check_makes_allocations(allocation: object) -> None:
         )
 
 
+def _depths(counts: Mapping[str, int], body: nn.Module) -> dict[nn.Module, int]:
+    """Returns the place of each part among all of them, in the order of the model."""
+    parts = {body.get_submodule(name) for name in counts}
+    return {part: n for n, part in enumerate(m for m in body.modules() if m in parts)}
+
+
 def _allocated(
-    allocation: Allocate, n_tasks: int, n_components: int, name: str, part: nn.Module
+    allocation: Allocate,
+    n_tasks: int,
+    n_components: int,
+    name: str,
+    part: nn.Module,
+    place: Mapping[str, int],
 ) -> Allocation:
-    """Returns the allocation of a part, which may have to know the features of its input."""
+    """Returns the allocation of a part, which may have to know its place and its features."""
     wanted = signature(allocation).parameters.get("n_features")
     is_open = wanted is not None and wanted.default in (None, wanted.empty)
     n_features = _n_features(part)
-    if n_features and (is_open or getattr(allocation, "takes_facts", False)):
+    if getattr(allocation, "takes_facts", False):
+        facts = {**place, "n_features": n_features} if n_features else place
+        return allocation(n_tasks, n_components, **facts)
+    if n_features and is_open:
         return allocation(n_tasks, n_components, n_features=n_features)
     if wanted is not None and wanted.default is wanted.empty:
         kind = getattr(allocation, "__name__", type(allocation).__name__)

@@ -47,6 +47,15 @@ def test_the_outputs_are_those_of_columns_that_are_mixed_at_each_depth() -> None
             assert_close(network(x, torch.tensor(task)), expected)
 
 
+def test_a_task_s_loss_reaches_the_mixtures_of_all_columns_and_its_own_at_last() -> None:
+    network = put_together(cross_stitch, STITCHED)
+    network(torch.randn(50, N_INPUTS), 0).square().sum().backward()
+    inner, last = (layer.allocation.get_parameter("table").grad for layer in network.modular_layers)
+    assert inner is not None and last is not None
+    assert inner.all()
+    assert last[0].all() and not last[1].any()
+
+
 @mark.usefixtures("double")
 def test_runs_train_together() -> None:
     assert_runs_train_together(cross_stitch, STITCHED)

@@ -34,11 +34,14 @@ def test_the_outputs_are_those_of_modules_that_are_mixed_at_each_depth() -> None
     network = put_together(soft_ordering, SOFT)
     assert isinstance(network, MultiTaskNetwork) and isinstance(network.heads, HeadList)
     modules = list(network.modular_layers[0].components)
+    logits = torch.randn(2, 2, 2)  # of each depth, task and module
+    for own, layer in zip(logits, network.modular_layers, strict=True):
+        layer.allocation.get_parameter("logits").data = own
     x = torch.randn(5, N_INPUTS)
     for task in range(2):
         y = network.stem(x)
-        for depth, layer in enumerate(network.modular_layers):
-            shares = layer.allocation.matrix()[task]
+        for depth in range(2):
+            shares = logits[depth, task].softmax(0)
             y = sum(share * module(y) for share, module in zip(shares, modules, strict=True))
             y = network.layers[2](network.layers[1](y)) if depth == 0 else y
         expected = network.heads[task](y)

@@ -12,12 +12,13 @@ from ._blueprint import Blueprint, Build, assembled, drawn_up, side_by_side
 
 
 def single_task(build: Build, allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork:
-    """Returns ``T`` networks as one: nothing is shared, so each task learns as if it were alone.
+    """Returns ``T`` networks as one: nothing is shared, so no task learns from another's examples.
 
     The network is built once for each task. A modular layer has the components of all of them, and
     each task averages its own ``C``. The stem and plain layers, where they have parameters or
     statistics, become modular layers with one component for each task. Everything stays one
-    program, and it costs ``T`` times as much.
+    program, and it costs ``T`` times as much. The optimizer is one too: where it has a memory, as
+    Adam, a network also moves in steps of other tasks, and does not end as one trained alone.
 
     The method's allocation has to give each task components of its own, as `NoSharing` does.
 
