@@ -33,9 +33,13 @@ def some_masks(baseline: float, **options: Any) -> ScoreFunctionByExample:
     return masks
 
 
+def each_of(weights: Tensor) -> Tensor:
+    """Returns the loss of each of two examples, given the weights of components for each."""
+    return ((weights * OUTPUTS).sum(dim=1) - TARGETS).square()
+
+
 def a_loss(weights: Tensor) -> Tensor:
-    """Returns the mean loss of two examples, given the weights of components for each."""
-    return ((weights * OUTPUTS).sum(dim=1) - TARGETS).square().mean()
+    return each_of(weights).mean()
 
 
 def expected_loss(policy: Tensor, offsets: Tensor) -> Tensor:
@@ -57,6 +61,36 @@ def test_the_mean_gradient_is_that_of_the_expected_loss(baseline: float) -> None
     assert all(gradient.abs().max() > 0.1 for gradient in exact)  # something to be found
     for found, gradient in zip((draws["policy.weight"], draws["offsets"]), exact, strict=True):
         assert_unbiased(found, gradient)
+
+
+@mark.usefixtures("double")
+def test_rewards_of_each_example_have_the_same_mean_gradient_and_vary_less() -> None:
+    masks = some_masks(2.5)
+    draws = gradients_of_draws(masks, a_loss, 30_000, X, each_of)
+    parameters = [masks.policy.weight, masks.offsets]
+    exact = torch.autograd.grad(expected_loss(*parameters), parameters)
+    for found, gradient in zip((draws["policy.weight"], draws["offsets"]), exact, strict=True):
+        assert_unbiased(found, gradient)
+    of_batches = gradients_of_draws(masks, a_loss, 30_000, X)
+    for name, found in draws.items():
+        assert found.var(dim=0).sum() < 0.8 * of_batches[name].var(dim=0).sum()
+
+
+@mark.usefixtures("double")
+def test_each_mask_is_blamed_for_the_loss_of_its_own_example_where_that_is_known() -> None:
+    masks = some_masks(2.0)
+    x = torch.cat([X, X.flip(0)])[:3]
+    weights = masks.weights(0, x)
+    found = masks.auxiliary_loss(0, torch.tensor([5.0, torch.nan, 1.0]), weights)
+    p = torch.sigmoid(x @ masks.policy.weight.T + masks.offsets[0])
+    likelihood = torch.where(weights > 0, p, 1 - p).log().sum(dim=1)
+    expected = (3.0 * likelihood[0] - 1.0 * likelihood[2]) / 2
+    assert_close(found, expected)
+    parameters = [masks.policy.weight, masks.offsets]
+    for own, by_hand in zip(
+        *(torch.autograd.grad(y, parameters) for y in (found, expected)), strict=True
+    ):
+        assert_close(own, by_hand)
 
 
 @mark.usefixtures("double")

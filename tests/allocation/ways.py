@@ -108,15 +108,20 @@ def assert_tasks_are_batched_over(allocation: Allocation) -> None:
 class _Surrogate(nn.Module):
     """The loss of one pass with what the allocation adds to it, whose gradient is followed."""
 
-    def __init__(self, allocation: Allocation, loss_of: Callable[[Tensor], Tensor]) -> None:
+    def __init__(
+        self,
+        allocation: Allocation,
+        loss_of: Callable[[Tensor], Tensor],
+        told: Callable[[Tensor], Tensor],
+    ) -> None:
         super().__init__()
         self.allocation = allocation
-        self._loss_of = loss_of
+        self._loss_of, self._told = loss_of, told
 
     def forward(self, x: Tensor | None, noise: Tensor) -> Tensor:
         weights = self.allocation.weights(0, x, noise=noise)
         loss = self._loss_of(weights)
-        extra = self.allocation.auxiliary_loss(0, loss, weights)
+        extra = self.allocation.auxiliary_loss(0, self._told(weights), weights)
         return loss if extra is None else loss + extra
 
 
@@ -125,9 +130,13 @@ def gradients_of_draws(
     loss_of: Callable[[Tensor], Tensor],
     n_draws: int,
     x: Tensor | None = None,
+    told: Callable[[Tensor], Tensor] | None = None,
 ) -> dict[str, Tensor]:
-    """Returns the gradient of each parameter in each of many passes of task 0, ``[N, ...]``."""
-    module = _Surrogate(allocation, loss_of)
+    """Returns the gradient of each parameter in each of many passes of task 0, ``[N, ...]``.
+
+    ``told`` gives the losses that the allocation is told; None: those of ``loss_of``.
+    """
+    module = _Surrogate(allocation, loss_of, told or loss_of)
 
     def surrogate(parameters: dict[str, Tensor], noise: Tensor) -> Tensor:
         found: Tensor = functional_call(module, parameters, (x, noise))

@@ -138,6 +138,30 @@ class Rewarded(_Shares):
         self.means = torch.where(is_own, self.means.lerp(loss.detach(), share), self.means)
 
 
+class ToldEach(_Shares):
+    """Shares that hear the loss of each example, and keep it beside that of the batch."""
+
+    rewards_examples = True
+
+    def __init__(self, n_tasks: int, n_components: int) -> None:
+        super().__init__(n_tasks, n_components)
+        self.table = nn.Parameter(torch.randn(n_tasks, n_components))
+        self.each: list[Tensor] = []  # of each batch, in their order
+        self.losses: list[Tensor] = []
+
+    def scores(self) -> Tensor:
+        return self.table
+
+    def auxiliary_loss(self, task: int | Tensor, loss: Tensor, weights: Tensor) -> None:
+        self.each.append(loss.detach().clone())
+
+    def observe(self, task: int | Tensor, loss: Tensor) -> None:
+        self.losses.append(loss.detach().clone())
+
+    def __deepcopy__(self, memo: object) -> "ToldEach":
+        return self  # what is heard is heard by the one that was handed in
+
+
 class Hardening(_Shares):
     """Shares that grow sharper every ten batches, by an `advance` that looks at values."""
 

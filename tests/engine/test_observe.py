@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from allotment import plan
-from allotment.allocation import Allocation, row
+from allotment.allocation import Allocation, ScoreFunctionByExample, row
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import Split, Stream, Task
 from allotment.training import Run
@@ -105,6 +105,24 @@ def test_every_batch_is_told_in_order_with_its_task_and_loss(
 def test_what_was_heard_changes_the_next_batch(schedule: str, trace: bool) -> None:
     settings = SETTINGS.changed(rounds=12, schedule=schedule, trace=trace)
     runs = [a_run(seed, settings, build=lambda: a_network(Rewarded(2, 3))) for seed in range(2)]
+    for run, outcome in zip(runs, outcomes_of(runs), strict=True):
+        assert_trained_plainly(run, outcome.weights, atol=1e-9)
+
+
+@mark.usefixtures("double")
+@mark.parametrize("trace", [True, False])
+@mark.parametrize("schedule", ["alternating", "joint"])
+@mark.parametrize("make", [lambda: lines(2), lambda: classes(3, 2)], ids=["numbers", "classes"])
+def test_losses_of_each_example_are_those_that_a_plain_loop_hands_in(
+    make: Callable[[], list[Task]], schedule: str, trace: bool
+) -> None:
+    settings, tasks = SETTINGS.changed(rounds=12, schedule=schedule, trace=trace), make()
+
+    def build() -> MultiTaskNetwork:
+        heads = [nn.Linear(4, width) for width in (3, 2)] if tasks[0].is_classification else None
+        return a_network(ScoreFunctionByExample(2, 3, n_features=N_INPUTS), heads)
+
+    runs = [a_run(seed, settings, tasks=tasks, build=build) for seed in range(2)]
     for run, outcome in zip(runs, outcomes_of(runs), strict=True):
         assert_trained_plainly(run, outcome.weights, atol=1e-9)
 

@@ -12,6 +12,7 @@ from torch.testing import assert_close
 import allotment as al
 from allotment.lightning import MultiTaskData, MultiTaskModule
 from allotment.settings import DynamicWeightAverage, UncertaintyWeighting
+from tests.engine.own_allocations import ToldEach
 
 from .toy import SETTINGS, network, tasks, trainer
 
@@ -53,6 +54,23 @@ def test_it_takes_the_steps_of_fit(schedule: str, balancing: Any, tmp_path: Path
     fitted = network()
     al.fit(fitted, own, replace(settings, keep_best=False), seed=5)
     assert_alike(trained(tmp_path, settings, own), fitted.state_dict())
+
+
+@mark.parametrize("schedule", ["alternating", "multi_label"])
+def test_allocations_may_hear_the_loss_of_each_example(schedule: str, tmp_path: Path) -> None:
+    made, told, own = network(), ToldEach(3, 3), tasks()
+    made.layers[0].allocation = told
+    y = own[1].train.targets.clone()
+    y[::3] = -100  # not known
+    own[1] = replace(own[1], train=(own[1].train.inputs, y))
+    settings = al.TrainingSettings(rounds=8, batch_size=8, schedule=schedule)
+    trained(tmp_path, settings, own, made)
+    assert len(told.losses) == 3 * settings.rounds
+    for each, loss in zip(told.each, told.losses, strict=True):
+        assert each.shape == (settings.batch_size,)
+        assert_close(each.nanmean(), loss)
+    some_unknown = any(bool(each.isnan().any()) for each in told.each)
+    assert some_unknown == (schedule == "multi_label")  # else batches are of examples with labels
 
 
 def images() -> tuple[al.MultiTaskNetwork, list[al.Task]]:

@@ -119,7 +119,11 @@ def loss_of(network: TaskNetwork, run: Run, batch: Step) -> tuple[Tensor, Tensor
     loss = run.tasks[batch.task].loss_function(outputs, batch.targets)
     auxiliary = torch.zeros(())
     for used in running.used:
-        extra = used.allocation.auxiliary_loss(batch.task, loss, used.weights)
+        told = loss
+        if used.allocation.rewards_examples:
+            examples = zip(outputs.detach().split(1), batch.targets.split(1), strict=True)
+            told = torch.stack([run.tasks[batch.task].loss_function(*one) for one in examples])
+        extra = used.allocation.auxiliary_loss(batch.task, told, used.weights)
         auxiliary = auxiliary if extra is None else auxiliary + extra
     return loss, auxiliary
 

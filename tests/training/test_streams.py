@@ -14,6 +14,7 @@ from allotment.allocation import GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import Split, Stream, Task
 from allotment.training import Run, fit, plan, train
+from tests.engine.own_allocations import ToldEach
 from tests.training.toy import N_INPUTS, SETTINGS, a_network, classes, n_different
 
 Batches = list[tuple[Tensor, Tensor]]
@@ -75,6 +76,17 @@ def test_a_dataset_trains_as_its_arrays_do(schedule: str) -> None:
     fit(streamed, tasks, settings)
     for name, expected in arrays.state_dict().items():
         assert_close(streamed.state_dict()[name], expected, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@mark.parametrize("kind", loaders())
+def test_allocations_may_hear_the_loss_of_each_example(kind: str) -> None:
+    told = ToldEach(2, 3)
+    tasks = [Task(task.name, loaders()[kind](task)) for task in classes(3, 4)]
+    fit(a_network(told, [nn.Linear(4, 3), nn.Linear(4, 4)]), tasks, SETTINGS)
+    assert len(told.losses) == 2 * SETTINGS.rounds
+    for each, loss in zip(told.each[-len(told.losses) :], told.losses, strict=True):
+        assert each.shape == (SETTINGS.batch_size,)
+        assert_close(each.mean(), loss)
 
 
 def test_a_dataset_is_asked_anew_in_every_epoch() -> None:

@@ -88,27 +88,30 @@ class Losses:
         self, outputs: Tensor, targets: Sequence[Tensor], task: int | Tensor, run: int
     ) -> Tensor:
         """Returns the loss of one run's batch, given its targets ``[B, ...]`` of every target."""
-        if self._are_masked:
-            *targets, shares = targets
-            return self._of_known(outputs, targets, task, run, shares)
-        return self._of_all(outputs, targets, task, run)
+        if not self._are_masked:
+            return self._of_all(outputs, targets, task, run)
+        *targets, shares = targets
+        each = torch.where(shares > 0, self._each(outputs, targets, task, run), 0.0)
+        return (each * shares).sum()  # the mean over examples whose label is known
 
-    def _of_known(
-        self,
-        outputs: Tensor,
-        targets: Sequence[Tensor],
-        task: int | Tensor,
-        run: int,
-        shares: Tensor,
+    def of_each(
+        self, outputs: Tensor, targets: Sequence[Tensor], task: int | Tensor, run: int
     ) -> Tensor:
-        """Returns the mean loss over examples whose label is known, 0 where none is."""
+        """Returns the loss of each example of one run's batch, ``[B]``; NaN without a label."""
+        if not self._are_masked:
+            return self._each(outputs, targets, task, run)
+        *targets, shares = targets
+        return torch.where(shares > 0, self._each(outputs, targets, task, run), torch.nan)
 
+    def _each(
+        self, outputs: Tensor, targets: Sequence[Tensor], task: int | Tensor, run: int
+    ) -> Tensor:
         def one(output: Tensor, *target: Tensor) -> Tensor:
             alone = [part.unsqueeze(0) for part in target]
             return self._of_all(output.unsqueeze(0), alone, task, run)
 
-        each = torch.where(shares > 0, vmap(one)(outputs, *targets), 0.0)
-        return (each * shares).sum()
+        found: Tensor = vmap(one, randomness="different")(outputs, *targets)
+        return found
 
     def _of_all(
         self, outputs: Tensor, targets: Sequence[Tensor], task: int | Tensor, run: int
@@ -179,22 +182,26 @@ class LossModule(nn.Module):
         self._compute = compiled_pass(network) if is_compiled else network.compute
         self._losses = losses
         self._mixed_precision = mixed_precision
-        allocations = (layer.allocation for layer in network.modular_layers)
+        allocations = [layer.allocation for layer in network.modular_layers]
         self._has_auxiliary = any(
             type(allocation).auxiliary_loss is not Allocation.auxiliary_loss
             for allocation in allocations
         )
+        self._rewards_examples = any(allocation.rewards_examples for allocation in allocations)
 
     def forward(
         self, task: int | Tensor, x: Any, y: tuple[Tensor, ...], noise: Noise, run: int
     ) -> tuple[Tensor, ...]:
         """Returns the loss, and what allocations add to it."""
         running = Pass(task, noise)
-        outputs = self._compute(rounded(x, self._mixed_precision), running)
-        loss = self._losses(widened(outputs), y, task, run)
+        outputs = widened(self._compute(rounded(x, self._mixed_precision), running))
+        loss = self._losses(outputs, y, task, run)
         if not self._has_auxiliary:
             return (loss,)
-        return loss, *running.charges(loss)
+        each = None
+        if self._rewards_examples:
+            each = self._losses.of_each(outputs.detach(), y, task, run)
+        return loss, *running.charges(loss, each)
 
 
 def _loss_spec(task: Task, index: int, target: TargetSpec, network: "TaskNetwork") -> LossSpec:

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
+from torch.func import vmap
+from torch.utils._pytree import tree_leaves, tree_map
 
 from .._streams import stream
 from ..modules import Noise
@@ -270,6 +271,18 @@ class StreamedLosses:
             error.add_note(f"This is the loss of task {own.name!r}.")
             raise
         return one_number(loss, own.name, outputs.dtype)
+
+    def of_each(
+        self, outputs: Tensor, targets: Sequence[Any], task: int | Tensor, run: int
+    ) -> Tensor:
+        """Returns the loss of each example of one run's batch, ``[B]``."""
+
+        def one(example: Any) -> Tensor:
+            output, target = tree_map(lambda part: part.unsqueeze(0), example)
+            return self(output, [target], task, run)
+
+        found: Tensor = vmap(one, randomness="different")((outputs, targets[0]))
+        return found
 
 
 def _by_run(of_tasks: Sequence[Any]) -> list[list[Any]]:

@@ -45,6 +45,7 @@ class Allocation(nn.Module, ABC):
         n_components: ``C``.
         is_binary: Whether a task uses a component or does not; else the matrix holds shares.
         sees_examples: Whether weights depend on the examples; then there are some for each.
+        rewards_examples: Whether `auxiliary_loss` is given the loss of each example.
         n_noise: Uniform numbers that the draw of a training pass takes, for each example where
             weights depend on them; 0: nothing is drawn.
         same_in_evaluation: Whether every evaluation of a task has the same weights.
@@ -64,6 +65,7 @@ class Allocation(nn.Module, ABC):
     n_components: int
     is_binary: bool = True
     sees_examples: bool = False
+    rewards_examples: bool = False
     n_noise: int = 0
     same_in_evaluation: bool = True
     keeps_one: bool = False
@@ -111,7 +113,9 @@ class Allocation(nn.Module, ABC):
     def auxiliary_loss(self, task: int | Tensor, loss: Tensor, weights: Tensor) -> Tensor | None:
         """Returns what the method adds to the loss of a training batch, or None for nothing.
 
-        ``weights`` are those of the pass, ``loss`` is the task's.
+        ``weights`` are those of the pass, ``loss`` is the task's. One that ``rewards_examples`` is
+        given the loss of each example, ``[B]``, NaN where its label is not known; a loop of one's
+        own may have the task's alone.
         """
         return None
 

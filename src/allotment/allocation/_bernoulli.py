@@ -91,5 +91,9 @@ def likely(logits: Tensor) -> Tensor:
 
 
 def log_likelihood(logits: Tensor, gates: Tensor) -> Tensor:
-    """Returns the logarithm of the probability of drawing just these gates, all together."""
-    return F.logsigmoid(torch.where(gates != 0, logits, -logits)).sum()
+    """Returns the logarithm of the probability of drawing just these gates: a number for each row.
+
+    >>> log_likelihood(torch.zeros(2, 3), torch.tensor([[1.0, 0.0, 1.0], [0.0, 0.0, 0.0]])).exp()
+    tensor([0.1250, 0.1250])
+    """
+    return F.logsigmoid(torch.where(gates != 0, logits, -logits)).sum(dim=-1)

@@ -24,15 +24,13 @@ class ScoreFunctionByExample(GatesByExample):
     Ours: an offset for each task, in place of a bias; a running mean of each task's loss as
     baseline; open components are averaged; evaluation takes the likely masks; L_b and L_e are
     absolute distances, one weight for both (the authors' code squares them, weighs L_e by a
-    thousandth of L_b, and lets L_v reward variance over components too). The reward is the
-    mean loss of the batch, where theirs is each example's own. The gradient is unbiased all the
-    same, since the losses of other examples do not depend on a mask, but it is noisier, the more
-    so the larger the batch. With batches of 64 it may be too noisy to learn by (``docs/log.md``).
-    It reaches what made the layer's input too, as the exact one does.
+    thousandth of L_b, and lets L_v reward variance over components too). The gradient reaches what
+    made the layer's input too, as the exact one does.
 
     Examples decide, so no matrix of tasks says it all: `matrix` and `probabilities` are those of
     the task's offsets alone, what an example gets whose features are zero. A training loop of one's
-    own adds `auxiliary_loss` to the loss, and calls `observe`.
+    own adds `auxiliary_loss` to the loss, and calls `observe`. With the loss of the batch in place
+    of each example's, the gradient has the same mean and is so noisy that little is learnt by it.
 
     >>> import torch
     >>> from allotment.allocation import ScoreFunctionByExample
@@ -50,6 +48,7 @@ class ScoreFunctionByExample(GatesByExample):
         variance_weight: What L_v costs.
     """
 
+    rewards_examples = True
     axes = (("offsets", "T"), *RunningBaseline.axes)
 
     def __init__(
@@ -85,9 +84,14 @@ class ScoreFunctionByExample(GatesByExample):
 
     def auxiliary_loss(self, task: int | Tensor, loss: Tensor, weights: Tensor) -> Tensor:
         logits = carried(weights)
-        # A mask was open where its component has a weight. The sum over examples, not the mean:
-        # each has its share in the batch's mean loss already.
-        charge = self.baseline.advantage(task, loss) * log_likelihood(logits, weights)
+        likelihood = log_likelihood(logits, weights)  # [B]; open is what has a weight
+        advantage = self.baseline.advantage(task, loss)
+        if loss.ndim:
+            is_known = ~advantage.isnan()
+            blamed = torch.where(is_known, advantage, 0.0) * likelihood
+            charge = blamed.sum() / is_known.sum().clamp_min(1)
+        else:  # each example's masks are blamed for all of the batch's loss, and not for a share
+            charge = advantage * likelihood.sum()
         if self.sparsity_weight or self.variance_weight:
             sparsity, variance = regularisers(torch.sigmoid(logits), self.target_rate)
             charge = charge + self.sparsity_weight * sparsity + self.variance_weight * variance

@@ -8,7 +8,6 @@ import torch
 from lightning import LightningModule
 from torch import Tensor, nn
 from torch.distributed.fsdp import FullyShardedDataParallel
-from torch.func import vmap
 
 from .._engine import (
     Augmenter,
@@ -97,6 +96,8 @@ class MultiTaskModule(LightningModule):
         self._augmenter = Augmenter(settings.augmentation)
         self._draws = Draws(self.network, settings, seed, self._augmenter.n_draws)
         self._losses = StreamedLosses([self.tasks], "")
+        layers = self.network.modular_layers
+        self._rewards_examples = any(layer.allocation.rewards_examples for layer in layers)
         self._penalties = PenaltySchedule([run], n_batches)
         # A part of checkpoints where it was measured, and would be another number the next time.
         is_measured = settings.penalties.cost == "latency"
@@ -161,8 +162,9 @@ class MultiTaskModule(LightningModule):
     ) -> tuple[Tensor, Tensor]:
         """Returns the loss of one task's batch, and what is charged beside it."""
         running = Pass(part.task, self._draws.noise(number, part.place, self.device))
-        loss = self._loss(part, self.network.compute(x, running)) * part.weight
-        charges = running.charges(loss)
+        outputs = self.network.compute(x, running)
+        loss = self._loss(part, outputs) * part.weight
+        charges = running.charges(loss, self._each(part, outputs))
         if self._penalties.any:
             charges.append(self._penalty(part.task, first))
         self._observers.keep(part, loss)
@@ -181,12 +183,15 @@ class MultiTaskModule(LightningModule):
         """Returns the mean loss of a part, or of its examples whose label is known."""
         if part.counts is None:
             return self._losses(outputs, [part.targets], part.task, 0)
+        each = self._losses.of_each(outputs, [part.targets], part.task, 0)
+        return (torch.where(part.counts > 0, each, 0.0) * part.counts).sum()
 
-        def one(output: Tensor, target: Tensor) -> Tensor:
-            return self._losses(output.unsqueeze(0), [target.unsqueeze(0)], part.task, 0)
-
-        each = torch.where(part.counts > 0, vmap(one)(outputs, part.targets), 0.0)
-        return (each * part.counts).sum()
+    def _each(self, part: TaskBatch, outputs: Tensor) -> Tensor | None:
+        """Returns the loss of each example, where allocations want it; NaN without a label."""
+        if not self._rewards_examples:
+            return None
+        each = self._losses.of_each(outputs.detach(), [part.targets], part.task, 0)
+        return each if part.counts is None else torch.where(part.counts > 0, each, torch.nan)
 
     def _penalty(self, task: int, n_batches: int) -> Tensor:
         is_global = self.settings.penalties.budget_scope == "global"

@@ -62,16 +62,23 @@ class Pass:
     noise: Noise = Noise()
     used: list[Used] = field(default_factory=list)
 
-    def charges(self, loss: Tensor) -> list[Tensor]:
-        """Returns what each allocation adds to the task's loss, of those that add something."""
-        found = [
-            used.allocation.auxiliary_loss(self.task, loss, used.weights) for used in self.used
-        ]
+    def charges(self, loss: Tensor, each: Tensor | None = None) -> list[Tensor]:
+        """Returns what each allocation adds to the task's loss, of those that add something.
+
+        ``each`` is the loss of each example, ``[B]``, for those that reward examples.
+        """
+        found = []
+        for allocation, weights in self.used:
+            told = loss if each is None or not allocation.rewards_examples else each
+            found.append(allocation.auxiliary_loss(self.task, told, weights))
         return [extra for extra in found if extra is not None]
 
-    def auxiliary_loss(self, loss: Tensor) -> Tensor:
-        """Returns what allocations add to the task's loss in all, 0 where none adds anything."""
-        return sum(self.charges(loss), torch.zeros_like(loss))
+    def auxiliary_loss(self, loss: Tensor, each: Tensor | None = None) -> Tensor:
+        """Returns what allocations add to the task's loss in all, 0 where none adds anything.
+
+        ``each`` is the loss of each example, ``[B]``, which `ScoreFunctionByExample` learns by.
+        """
+        return sum(self.charges(loss, each), torch.zeros_like(loss))
 
     @torch.no_grad()
     def observe(self, loss: Tensor) -> None:
