@@ -11,7 +11,7 @@ MKDOCS := NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs
 PYTEST := OMP_NUM_THREADS=1 $(PYTHON) -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow test-gpu metrics format docs site wheel clean
+.PHONY: help demo test test-slow test-gpu metrics missing format docs site wheel clean
 .NOTPARALLEL:
 
 help:  ## list these commands
@@ -40,6 +40,9 @@ test-gpu:  ## run the tests on a GPU, with the Python that is there, and keep th
 
 metrics: $(RUNTIME)  ## measure the code: import chains, complexity, sizes, the way of one `fit`
 	@$(PYTHON) -m tools.metrics
+
+missing: $(RUNTIME)  ## list the declared runs that results/ lacks, and their commands
+	@$(PYTHON) -m tools.missing
 
 format: $(DEV)  ## format the code and repair what the linter can
 	@$(PYTHON) -m ruff check --fix $(CHECKED)
