@@ -102,6 +102,7 @@ def test_a_node_killed_in_the_middle_changes_nothing(
     assert read_environment(out / "gumbel" / "seed-003").n_threads == 1
 
 
+@mark.slow
 def test_a_driver_killed_and_started_again_loses_nothing(cluster: Any, tmp_path: Path) -> None:
     options = ("--method", "gumbel", "--runs", "3", "--group-size", "1", "--rounds", "200")
     more = ("--checkpoint-every", "10", "--device", "cpu")
