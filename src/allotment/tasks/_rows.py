@@ -62,16 +62,9 @@ def _drawn(
     member = np.arange(n) if groups is None else _members(groups)
     order = torch.randperm(int(member.max()) + 1, generator=stream(seed, "table")).numpy()
     free = free[np.argsort(order[member[free]], kind="stable")]  # groups one after another
-    wished = {name: _checked_share(name, share) for name, share in shares.items()}
-    if any(wished.values()) and sum(wished.values()) * n >= len(free):
-        said = ", ".join(f"`{name} = {share}`" for name, share in shares.items())
-        raise ValueError(
-            "`validation` and `test` should leave rows for training. "
-            f"Found {said} for {len(free)} rows."
-        )
     ends, found = 0, {}
     starts = np.flatnonzero(np.diff(member[free], prepend=-1))  # where a group begins
-    for name, share in wished.items():
+    for name, share in _checked_shares(shares, n, len(free)).items():
         wanted = ends + round(share * n)
         end = int(starts[np.abs(starts - wanted).argmin()]) if len(starts) and wanted else ends
         if len(starts) and wanted > ends == end:
@@ -83,14 +76,20 @@ def _drawn(
     return {**found, "train": np.sort(free[ends:])}
 
 
-def _checked_share(name: str, share: float | None) -> float:
-    """Returns a share of the rows, 0 for None; raises unless it is one."""
-    if share is None:
-        return 0.0
-    check_number(name, share)
-    if not 0.0 <= share < 1.0:
-        raise ValueError(f"`{name}` should be in [0, 1). Found `{name} = {share}`.")
-    return share
+def _checked_shares(shares: Mapping[str, Any], n: int, n_free: int) -> dict[str, float]:
+    """Returns shares of ``n`` rows, 0 for None; raises unless they leave some of the free rows."""
+    found = {name: 0.0 if share is None else share for name, share in shares.items()}
+    for name, share in found.items():
+        check_number(name, share)
+        if not 0.0 <= share < 1.0:
+            raise ValueError(f"`{name}` should be in [0, 1). Found `{name} = {share}`.")
+    if any(found.values()) and sum(found.values()) * n >= n_free:
+        said = ", ".join(f"`{name} = {share}`" for name, share in shares.items())
+        raise ValueError(
+            f"`validation` and `test` should leave rows for training. Found {said} for {n_free} "
+            "rows."
+        )
+    return found
 
 
 def _members(groups: Column) -> Rows:

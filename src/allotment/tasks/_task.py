@@ -84,8 +84,7 @@ class Task:
         return f"Task({self.name!r}: {', '.join(sizes)})"
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str) or not self.name:
-            raise TypeError(f"`name` should be a text that is not empty. Found {self.name!r}.")
+        self._check_values()
         for part in ("train", "validation", "test"):
             value = getattr(self, part)
             if value is None and part != "train":
@@ -102,7 +101,6 @@ class Task:
                 object.__setattr__(self, part, known)
             except ValueError as error:
                 raise ValueError(f"Task {self.name!r}, {part}: {error}") from error
-        self._check_numbers_and_functions()
         if self.n_outputs == 0:
             object.__setattr__(self, "n_outputs", self._natural_n_outputs())
 
@@ -112,7 +110,9 @@ class Task:
             return TaskLabels(value, self.name)
         return value if isinstance(value, TaskLabels) else as_source(value)
 
-    def _check_numbers_and_functions(self) -> None:
+    def _check_values(self) -> None:
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"`name` should be a text that is not empty. Found {self.name!r}.")
         check_count("n_outputs", self.n_outputs, 0)
         for name, value in (("weight", self.weight), ("sampling", self.sampling)):
             check_number(name, value)

@@ -66,7 +66,7 @@ def train_beside(
     That one is trained too where its tasks are others. Returns None where it was ``asked`` to stop.
     """
     first = runs[LEARNT][0]
-    has_own_splits = all(a is b for a, b in zip(tasks, first.tasks, strict=True))
+    has_own_splits = _are_the_same(tasks, first.tasks)
     to_train = {**runs, LEARNT: runs[LEARNT][1:]} if has_own_splits else runs
     outcomes: dict[str, list[Outcome]] = {way: [] for way in runs}
     if has_own_splits:
@@ -85,6 +85,10 @@ def train_beside(
         has_own_splits=has_own_splits,
         shares_rest=_shares_rest(first.network),
     )
+
+
+def _are_the_same(tasks: Sequence[Task], others: Sequence[Task]) -> bool:
+    return all(a is b for a, b in zip(tasks, others, strict=True))
 
 
 def _trained(
