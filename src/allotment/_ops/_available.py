@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 CHANNELS = range(8, 257)  # fewer gain nothing; a kernel holds a square table of them
-MOST_IMAGES = 65_535  # of one launch: programs along a second axis
 TYPES = (torch.float32, torch.bfloat16, torch.float16)
 
 
@@ -53,11 +52,4 @@ def has_triton() -> bool:
 
 def can_fuse(x: Tensor) -> bool:
     """Tells whether a kernel can take images ``[B, C, H, W]``; under `vmap` as well."""
-    # The number of images comes last: `torch.export` leaves it open, and may not be asked for it.
-    return (
-        kernels_run_on(x)
-        and x.ndim == 4
-        and x.dtype in TYPES
-        and x.shape[1] in CHANNELS
-        and len(x) <= MOST_IMAGES
-    )
+    return kernels_run_on(x) and x.ndim == 4 and x.dtype in TYPES and x.shape[1] in CHANNELS

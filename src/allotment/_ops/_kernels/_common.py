@@ -1,4 +1,4 @@
-"""What several kernels share: sums, division as a product, rows of parameters, layouts."""
+"""What several kernels share: parts of images, sums, division as a product, rows, layouts."""
 
 from collections.abc import Sequence
 
@@ -9,6 +9,17 @@ from torch import Tensor
 
 SHARES_AT_ONCE = 32  # at most
 SUMS_AT_ONCE = 64
+
+
+@triton.jit
+def part_and_image(n_parts):
+    """Returns which part of which image a program has; those of one image follow each other.
+
+    All programs stand along the first axis: along the others CUDA allows 65,535, and under `vmap`
+    the images of all runs and components are one launch.
+    """
+    index = tl.program_id(0)
+    return index % n_parts, index // n_parts
 
 
 @triton.jit

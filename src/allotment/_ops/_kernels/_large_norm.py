@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ._common import read_row, rows_of
+from ._common import part_and_image, read_row, rows_of
 
 PIXELS_AT_ONCE = 64
 MOST_TILES = 64  # of an image
@@ -69,7 +69,8 @@ def _tile_sums(
     BLOCK_P: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes the sums of one tile of pixels of an image."""
-    index, n = tl.program_id(0), tl.program_id(1)
+    n_tiles = tl.cdiv(n_pixels, tile)
+    index, n = part_and_image(n_tiles)
     channels = tl.arange(0, BLOCK_C)
     row, known = n // per_row, channels < n_channels
     bias = read_row(biases, row, bias_stride, channels, known, HAS_BIAS)
@@ -77,15 +78,16 @@ def _tile_sums(
     sums, squares = _image_sums(
         x, bias, n, index * tile, last, channels, n_pixels, n_channels, BLOCK_P, BLOCK_R, BLOCK_C
     )
-    place = partial + (n * tl.num_programs(0) + index) * 2 * n_channels + channels
+    place = partial + (n * n_tiles + index) * 2 * n_channels + channels
     tl.store(place, sums, mask=channels < n_channels)
     tl.store(place + n_channels, squares, mask=channels < n_channels)
 
 
 @triton.jit
-def _add_tiles(partial, n, channels, n_channels, BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr):
-    """Returns the two sums of an image over its tiles, as many as there are programs."""
-    n_tiles = tl.num_programs(0)
+def _add_tiles(
+    partial, n, n_tiles, channels, n_channels, BLOCK_T: tl.constexpr, BLOCK_C: tl.constexpr
+):  # fmt: skip
+    """Returns the two sums of an image over its tiles."""
     tiles = tl.arange(0, BLOCK_T)
     inside = (tiles < n_tiles)[:, None] & (channels < n_channels)[None, :]
     places = partial + ((n * n_tiles + tiles) * 2)[:, None] * n_channels + channels[None, :]
@@ -100,13 +102,14 @@ def _normalise(
     BLOCK_T: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes a tile of the output and, once for each image, its statistics."""
-    index, n = tl.program_id(0), tl.program_id(1)
+    n_tiles = tl.cdiv(n_pixels, tile)
+    index, n = part_and_image(n_tiles)
     channels = tl.arange(0, BLOCK_C)
     row, known = n // per_row, channels < n_channels
     bias = read_row(biases, row, bias_stride, channels, known, HAS_BIAS)
     scale = read_row(scales, row, scale_stride, channels, known, True)
     shift = read_row(shifts, row, shift_stride, channels, known, True)
-    sums, squares = _add_tiles(partial, n, channels, n_channels, BLOCK_T, BLOCK_C)
+    sums, squares = _add_tiles(partial, n, n_tiles, channels, n_channels, BLOCK_T, BLOCK_C)
     count = n_pixels * group_size
     mean = _over_groups(sums, channels, n_channels, group_size) / count
     square = _over_groups(squares, channels, n_channels, group_size) / count
@@ -163,7 +166,8 @@ def _tile_slope_sums(
     HAS_BIAS: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_R: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes the sums that the backward pass needs of one tile of pixels."""
-    index, n = tl.program_id(0), tl.program_id(1)
+    n_tiles = tl.cdiv(n_pixels, tile)
+    index, n = part_and_image(n_tiles)
     channels = tl.arange(0, BLOCK_C)
     row, known = n // per_row, channels < n_channels
     bias = read_row(biases, row, bias_stride, channels, known, HAS_BIAS)
@@ -176,7 +180,7 @@ def _tile_slope_sums(
         dy, x, n, index * tile, last, channels, n_pixels, n_channels,
         bias, scale, shift, mean, inverse, BLOCK_P, BLOCK_R, BLOCK_C,
     )  # fmt: skip
-    place = partial + (n * tl.num_programs(0) + index) * 2 * n_channels + channels
+    place = partial + (n * n_tiles + index) * 2 * n_channels + channels
     tl.store(place, sums, mask=known)
     tl.store(place + n_channels, products, mask=known)
 
@@ -189,7 +193,8 @@ def _normalise_backward(
     BLOCK_T: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes a tile of the input's gradient and, once for each image, the parameters' share."""
-    index, n = tl.program_id(0), tl.program_id(1)
+    n_tiles = tl.cdiv(n_pixels, tile)
+    index, n = part_and_image(n_tiles)
     channels = tl.arange(0, BLOCK_C)
     row, known = n // per_row, channels < n_channels
     bias = read_row(biases, row, bias_stride, channels, known, HAS_BIAS)
@@ -198,7 +203,7 @@ def _normalise_backward(
     mean = tl.load(statistics + n * 3 * n_channels + channels, mask=known, other=0.0)
     inverse = tl.load(statistics + (n * 3 + 1) * n_channels + channels, mask=known, other=0.0)
     total = tl.load(statistics + (n * 3 + 2) * n_channels + channels, mask=known, other=0.0)
-    sums, products = _add_tiles(partial, n, channels, n_channels, BLOCK_T, BLOCK_C)
+    sums, products = _add_tiles(partial, n, n_tiles, channels, n_channels, BLOCK_T, BLOCK_C)
     count = n_pixels * group_size
     level = _over_groups(sums * scale, channels, n_channels, group_size) / count
     tilt = _over_groups(products * scale, channels, n_channels, group_size) / count
@@ -246,11 +251,11 @@ def forward(
     partial = x.new_empty(n, n_tiles, 2, n_channels, dtype=torch.float32)
     tables, strides = rows_of(bias, scale, shift)
     per_row, has_bias = n // len(scale), bias is not None
-    _tile_sums[(n_tiles, n)](
+    _tile_sums[(n_tiles * n,)](
         x, tables[0], partial, strides[0], per_row, n_pixels, tile, n_channels,
         has_bias, PIXELS_AT_ONCE, rows, block, num_warps=n_warps,
     )  # fmt: skip
-    _normalise[(n_tiles, n)](
+    _normalise[(n_tiles * n,)](
         x, *tables, partial, y, statistics, *strides, per_row, n_pixels, tile, n_channels,
         n_channels // n_groups, epsilon, has_bias, triton.next_power_of_2(n_tiles),
         PIXELS_AT_ONCE, block, num_warps=n_warps,
@@ -275,11 +280,11 @@ def backward(
     partial = statistics.new_empty(n, n_tiles, 2, n_channels)
     tables, strides = rows_of(bias, scale, shift)
     per_row, has_bias = n // len(scale), bias is not None
-    _tile_slope_sums[(n_tiles, n)](
+    _tile_slope_sums[(n_tiles * n,)](
         dy, x, *tables, statistics, partial, *strides, per_row, n_pixels, tile, n_channels,
         has_bias, PIXELS_AT_ONCE, rows, block, num_warps=n_warps,
     )  # fmt: skip
-    _normalise_backward[(n_tiles, n)](
+    _normalise_backward[(n_tiles * n,)](
         dy, x, *tables, statistics, partial, dx, shares, *strides, per_row, n_pixels, tile,
         n_channels, n_channels // n_groups, has_bias, triton.next_power_of_2(n_tiles),
         PIXELS_AT_ONCE, block, num_warps=n_warps,

@@ -10,7 +10,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ._common import add_up, channels_last, new_images
+from ._common import add_up, channels_last, new_images, part_and_image
 
 MOST_NUMBERS = 1_024  # at once
 MOST_TILES = 64  # of an image
@@ -51,8 +51,8 @@ def _add_weighted(
     N: tl.constexpr, G: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Writes a tile of the sum for one image of ``size`` numbers."""
-    n = tl.program_id(1)
-    inner = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    index, n = part_and_image(tl.cdiv(size, BLOCK))
+    inner = index * BLOCK + tl.arange(0, BLOCK)
     first = _first(inner, n_channels, G)
     start = n.to(tl.int64) * size
     row = weights + (n // per_row) * N * G
@@ -72,10 +72,12 @@ def _add_weighted_backward(
     tile, N: tl.constexpr, G: tl.constexpr, BLOCK: tl.constexpr,
 ):  # fmt: skip
     """Writes tiles of one output's gradient in each group, and what they add to its weight's."""
-    index, n, g = tl.program_id(0), tl.program_id(1), tl.program_id(2)
+    n_tiles = tl.cdiv(size, tile)
+    index, n = part_and_image(n_tiles)
+    g = tl.program_id(1)
     first = n.to(tl.int64) * size
     row = weights + (n // per_row) * N * G + g
-    own = products + (n * tl.num_programs(0) + index) * N * G + g
+    own = products + (n * n_tiles + index) * N * G + g
     for i in tl.static_range(N):
         x = _pick(x0, x1, x2, x3, x4, x5, x6, x7, i)
         weight = tl.load(row + i * G).to(tl.float32)
@@ -109,7 +111,7 @@ def add_weighted(weights: Tensor, groups: Sequence[Tensor]) -> Tensor:
     n, n_channels, height, width = xs[0].shape
     y = new_images(xs[0], (n, n_channels // group_size, height, width))
     size, block = y[0].numel(), _block(y)
-    _add_weighted[(triton.cdiv(size, block), n)](
+    _add_weighted[(triton.cdiv(size, block) * n,)](
         *xs, weights.contiguous(), y, n // len(weights), size, y.shape[1], len(groups), group_size,
         block,
     )  # fmt: skip
@@ -125,11 +127,11 @@ def add_weighted_backward(
     n_rows, n_weights = weights.shape
     n, n_channels, height, width = xs[0].shape
     size, block = dy[0].numel(), _block(dy)
-    n_tiles = min(MOST_TILES, triton.cdiv(size, block))
-    tile = block * triton.cdiv(size, block * n_tiles)
+    tile = block * triton.cdiv(size, block * MOST_TILES)
+    n_tiles = triton.cdiv(size, tile)
     dx = dy.new_empty(len(groups), n, height, width, n_channels)
     products = dy.new_empty(n, n_tiles, n_weights, dtype=torch.float32)
-    _add_weighted_backward[(n_tiles, n, n_weights // len(groups))](
+    _add_weighted_backward[(n_tiles * n, n_weights // len(groups))](
         dy, *xs, weights.contiguous(), dx, products, n // n_rows, size, dy.shape[1],
         xs[0].numel(), tile, len(groups), n_weights // len(groups), block,
     )  # fmt: skip

@@ -12,7 +12,7 @@ import triton.language as tl
 from torch import Tensor
 
 from . import _large_norm
-from ._common import add_up, channels_last, read_row, rows_of
+from ._common import add_up, channels_last, part_and_image, read_row, rows_of
 
 MOST_NUMBERS = 16_384  # of a program, padded to powers of two
 MOST_CHANNELS = 16  # of a program, if its groups are smaller
@@ -24,8 +24,9 @@ def _part(n_pixels, n_channels, N_OWN: tl.constexpr, BLOCK_P: tl.constexpr, BLOC
 
     Places count from the beginning of the image, where they need 32 bits only.
     """
-    n, inner = tl.program_id(1), tl.arange(0, BLOCK_C)
-    channels = tl.program_id(0) * N_OWN + inner
+    part, n = part_and_image(n_channels // N_OWN)
+    inner = tl.arange(0, BLOCK_C)
+    channels = part * N_OWN + inner
     pixels = tl.arange(0, BLOCK_P)
     inside = (pixels < n_pixels)[:, None] & (inner < N_OWN)[None, :]
     places = pixels[:, None] * n_channels + channels[None, :]
@@ -131,7 +132,7 @@ def forward(
     y = torch.empty_like(x)
     statistics = x.new_empty(n, 3, n_channels, dtype=torch.float32)
     tables, strides = rows_of(bias, scale, shift)
-    _forward[(n_channels // n_own, n)](
+    _forward[(n_channels // n_own * n,)](
         x, *tables, y, statistics, *strides, n // len(scale), height * width, n_channels,
         group_size, epsilon, n_own, bias is not None, n_own == group_size, *blocks,
         num_warps=n_warps,
@@ -154,7 +155,7 @@ def backward(
     *blocks, n_warps = _blocks(x, n_own)
     dx, shares = torch.empty_like(x), torch.empty_like(statistics)
     tables, strides = rows_of(bias, scale, shift)
-    _backward[(n_channels // n_own, n)](
+    _backward[(n_channels // n_own * n,)](
         dy, x, *tables, statistics, dx, shares, *strides, n // len(scale), height * width,
         n_channels, group_size, n_own, bias is not None, n_own == group_size, *blocks,
         num_warps=n_warps,

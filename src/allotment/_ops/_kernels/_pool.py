@@ -5,7 +5,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from ._common import channels_last, new_images
+from ._common import channels_last, new_images, part_and_image
 
 PIXELS_AT_ONCE = 32
 
@@ -16,12 +16,13 @@ def _pool(
     LARGEST: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes some pixels of the output and, for the largest, which of the nine it was."""
-    n = tl.program_id(1).to(tl.int64)  # places count from the image's beginning, in 32 bits
+    part, n = part_and_image(tl.cdiv(out_height * out_width, BLOCK_P))
+    n = n.to(tl.int64)  # places count from the image's beginning, in 32 bits
     x += n * height * width * n_channels
     y += n * out_height * out_width * n_channels
     if LARGEST:
         chosen += n * out_height * out_width * n_channels
-    pixels = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
+    pixels = part * BLOCK_P + tl.arange(0, BLOCK_P)
     channels = tl.arange(0, BLOCK_C)
     row, column = pixels // out_width, pixels % out_width
     is_real = pixels < out_height * out_width
@@ -58,12 +59,13 @@ def _pool_backward(
     LARGEST: tl.constexpr, BLOCK_P: tl.constexpr, BLOCK_C: tl.constexpr,
 ):  # fmt: skip
     """Writes some pixels of the input's gradient, from the windows that hold them."""
-    n = tl.program_id(1).to(tl.int64)
+    part, n = part_and_image(tl.cdiv(height * width, BLOCK_P))
+    n = n.to(tl.int64)
     dx += n * height * width * n_channels
     dy += n * out_height * out_width * n_channels
     if LARGEST:
         chosen += n * out_height * out_width * n_channels
-    pixels = tl.program_id(0) * BLOCK_P + tl.arange(0, BLOCK_P)
+    pixels = part * BLOCK_P + tl.arange(0, BLOCK_P)
     channels = tl.arange(0, BLOCK_C)
     row, column = pixels // width, pixels % width
     is_real = pixels < height * width
@@ -100,7 +102,7 @@ def pool(
     n, n_channels, height, width = x.shape
     y = new_images(x, (n, n_channels, *size))
     chosen = torch.empty_like(y, dtype=torch.int8) if largest else y.new_empty(n, dtype=torch.int8)
-    _pool[(triton.cdiv(size[0] * size[1], PIXELS_AT_ONCE), n)](
+    _pool[(triton.cdiv(size[0] * size[1], PIXELS_AT_ONCE) * n,)](
         x, y, chosen, height, width, *size, stride, *padding, n_channels,
         largest, PIXELS_AT_ONCE, triton.next_power_of_2(n_channels),
     )  # fmt: skip
@@ -119,7 +121,7 @@ def pool_backward(
     dy = channels_last(dy)
     n, n_channels, height, width = shape
     dx = new_images(dy, shape)
-    _pool_backward[(triton.cdiv(height * width, PIXELS_AT_ONCE), n)](
+    _pool_backward[(triton.cdiv(height * width, PIXELS_AT_ONCE) * n,)](
         dy, chosen, dx, height, width, *dy.shape[2:], stride, *padding, n_channels,
         largest, PIXELS_AT_ONCE, triton.next_power_of_2(n_channels),
     )  # fmt: skip
