@@ -110,12 +110,14 @@ def _rounds(loop: Iterator[torch.Tensor], n: int) -> float:
     return float(torch.stack([next(loop) for _ in range(n)]).mean())
 
 
-def benchmark_experiment(name: str, **training: Any) -> Experiment:
+def benchmark_experiment(name: str, n_tasks: int | None = None, **training: Any) -> Experiment:
     """Returns an experiment on made-up images, without validation checks."""
     experiment = EXPERIMENTS[name].on_splits([])
     settings = experiment.training.changed(evaluate_every=None, **training)
     experiment = replace(experiment, training=settings)
-    return replace(experiment, tasks=made_up_tasks(name)) if name in SIZES else experiment
+    if name not in SIZES:
+        return experiment
+    return replace(experiment, tasks=made_up_tasks(name, n_tasks))
 
 
 def ours(
@@ -126,11 +128,15 @@ def ours(
     precision: str,
     compiled: bool = False,
     joint: bool = False,
+    n_tasks: int | None = None,
 ) -> Contestant:
-    """Returns runs of a benchmark that train together in allotment's own loop."""
+    """Returns runs of a benchmark that train together in allotment's own loop.
+
+    With ``n_tasks`` an experiment on images has only so many tasks.
+    """
     schedule = "joint" if joint else "alternating"
     experiment = benchmark_experiment(
-        name, compile=compiled, mixed_precision=precision, schedule=schedule
+        name, n_tasks, compile=compiled, mixed_precision=precision, schedule=schedule
     )
     sweep = Sweep(
         experiment=experiment,

@@ -13,9 +13,10 @@ SIZES = {
 }
 
 
-def made_up_tasks(name: str) -> list[Task]:
-    """Returns the tasks of an experiment on images, for training only."""
-    n_tasks, n_images, shape, n_classes, scale = SIZES[name]
+def made_up_tasks(name: str, n_tasks: int | None = None) -> list[Task]:
+    """Returns the tasks of an experiment on images, for training only; all, or so many."""
+    n_declared, n_images, shape, n_classes, scale = SIZES[name]
+    n_tasks = min(n_tasks or n_declared, n_declared)
     generator = torch.Generator().manual_seed(0)
     # The four MNISTs are one array of images; the others have their own.
     n_arrays = 1 if name == "mnist" else n_tasks

@@ -11,9 +11,9 @@ from torch.testing import assert_close
 
 from allotment.modules import MultiTaskNetwork
 from allotment.paper import EXPERIMENTS
-from allotment.records import SpeedRecord, read_speed
+from allotment.records import SpeedRecord, read_profile, read_speed
 from allotment.report import speed_table
-from benchmarks import contestants, floor, scaling, speed
+from benchmarks import contestants, floor, profiled, scaling, speed
 from benchmarks.reference import (
     MnistNetwork,
     ModularLayer,
@@ -107,6 +107,46 @@ def test_a_benchmark_leaves_a_record_that_becomes_a_table(
     assert record.command.startswith(f"python benchmarks/speed.py {name} --runs 1 2")
     assert [(t.n_runs, len(t.milliseconds)) for t in record.timings] == [(1, 1), (1, 1), (2, 1)]
     assert "| allotment, 2 runs together |" in speed_table(path.parent)
+
+
+@mark.parametrize(
+    ("name", "kind"),
+    [
+        ("aten::mkldnn_convolution", "convolutions"),
+        ("sm90_xmma_dgrad_implicit_gemm_bf16bf16_f32", "convolutions"),
+        ("_convolve", "convolutions"),
+        ("aten::bmm", "products"),
+        ("nvjet_sm90_tst_64x8_64x16_4x1_v_bz_TNN", "products"),
+        ("_normalise_backward", "normalisation"),
+        ("_forward", "normalisation"),
+        ("_pool_backward", "pools"),
+        ("_add_weighted_backward", "mixing"),
+        ("_add_up", "sums"),
+        ("_draw", "gates"),
+        ("aten::_fused_adam_", "optimizer"),
+        ("Memcpy DtoD (Device -> Device)", "copies and layouts"),
+        ("aten::select", "views and room"),
+        ("aten::select_backward", "indexing"),
+        ("aten::mul", "element by element, and others"),
+    ],
+)
+def test_operations_are_told_apart_by_their_names(name: str, kind: str) -> None:
+    assert profiled.kind_of(name) == kind
+
+
+def test_a_profile_adds_up(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:
+    monkeypatch.setattr(contestants, "N_WARM_UP", 1)
+    path = tmp_path / "profile" / "mnist.json"
+    assert profiled.main(["mnist", "--runs", "2", "--tasks", "1", "--json", str(path)]) == 0
+    record = read_profile(path)
+    assert record.label == "allotment, 2 runs together"
+    assert 0 < record.busy <= record.profiled
+    # One operation at a time on a CPU; what they take is rounded to whole microseconds.
+    n_calls = sum(part.n_calls for part in record.parts) / 2  # of one run
+    spent = sum(part.milliseconds for part in record.parts)
+    assert spent == approx(record.busy, abs=1e-3 * n_calls)
+    assert {"products", "pools", "optimizer"} <= {part.kind for part in record.parts}
+    assert "| pools |" in speed_table(tmp_path)
 
 
 @mark.slow

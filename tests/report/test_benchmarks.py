@@ -5,12 +5,14 @@ from pytest import approx, mark, raises
 
 from allotment.records import (
     Floor,
+    ProfilePart,
+    ProfileRecord,
     RecordError,
     SpeedRecord,
     Timing,
     read_speed,
 )
-from allotment.report import floor_lines, speed_summary, speed_table, timing_table
+from allotment.report import floor_lines, profile_lines, speed_summary, speed_table, timing_table
 from tests.records.made_up import ENVIRONMENT
 
 RECORD = SpeedRecord(
@@ -70,6 +72,26 @@ def test_a_record_survives_its_file_and_says_where_it_comes_from(tmp_path: Path)
     assert "a made-up processor, 2 threads" in text
     assert "Commit: 0123456 (torch 2.13.0" in text
     assert "| ours | tf32 | 0.40 (0.25 to 0.50) | 8.0 (6.0 to 10.0) | 1.2 GiB | 2.5 s |" in text
+
+
+def test_a_profile_says_what_runs_at_once_and_when_nothing_does() -> None:
+    record = ProfileRecord(
+        command="python benchmarks/profiled.py omniglot",
+        label="allotment, 4 runs together",
+        precision="bfloat16",
+        environment=ENVIRONMENT,
+        milliseconds=2.5,
+        profiled=3.0,
+        busy=2.0,
+        parts=(
+            ProfilePart(kind="convolutions", milliseconds=3.0, n_calls=2_000.0),
+            ProfilePart(kind="pools", milliseconds=1.0, n_calls=64.4),
+        ),
+    )
+    lines = profile_lines(record)
+    assert "| convolutions | 3 | 75 % | 2,000 |" in lines and "| pools | 1 | 25 % | 64 |" in lines
+    assert "operations run in 2; added up they take 4 ms, since several run at once;" in lines[-1]
+    assert "nothing runs in 1. Without the profiler it is 2.5 ms." in lines[-1]
 
 
 def test_no_record_is_said_so(tmp_path: Path) -> None:

@@ -35,6 +35,8 @@ from ._benchmarks import GrowthRecord as GrowthRecord
 from ._benchmarks import GrowthRow as GrowthRow
 from ._benchmarks import LargeRecord as LargeRecord
 from ._benchmarks import LargeWay as LargeWay
+from ._benchmarks import ProfilePart as ProfilePart
+from ._benchmarks import ProfileRecord as ProfileRecord
 from ._benchmarks import ScalingRecord as ScalingRecord
 from ._benchmarks import ScalingRow as ScalingRow
 from ._benchmarks import SpeedRecord as SpeedRecord
@@ -42,6 +44,7 @@ from ._benchmarks import Timing as Timing
 from ._benchmarks import read_budgets as read_budgets
 from ._benchmarks import read_growth as read_growth
 from ._benchmarks import read_large as read_large
+from ._benchmarks import read_profile as read_profile
 from ._benchmarks import read_scaling as read_scaling
 from ._benchmarks import read_speed as read_speed
 from ._checkpoint import Checkpoints as Checkpoints

@@ -74,6 +74,38 @@ class SpeedRecord(_Measured):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ProfilePart:
+    """What operations of one kind take."""
+
+    kind: str
+    milliseconds: float  # of a task batch of one run, added up, whatever else runs meanwhile
+    n_calls: float  # for a task batch of all runs
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileRecord(_Measured):
+    """Where the time of a training step goes: milliseconds of a task batch of one run.
+
+    Attributes:
+        label: The way of training.
+        precision: Of products.
+        milliseconds: Of a step without the profiler.
+        profiled: Of a step with it.
+        busy: Of these, those in which any operation ran.
+        parts: Kinds of operations, the longest first.
+    """
+
+    command: str
+    label: str
+    precision: str
+    environment: Environment
+    milliseconds: float
+    profiled: float
+    busy: float
+    parts: tuple[ProfilePart, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScalingRow:
     """What a step of all runs took where one thing had this number."""
 
@@ -196,6 +228,11 @@ def read_speed(path: Path) -> SpeedRecord:
     """Returns the record in a file that ``SpeedRecord.to_json`` gave the text of."""
     parts = {"timings": Timing, "floors": Floor}
     return _read(SpeedRecord, path, "A record of speed", parts, older={"floors": []})
+
+
+def read_profile(path: Path) -> ProfileRecord:
+    """Returns the record in a file that ``ProfileRecord.to_json`` gave the text of."""
+    return _read(ProfileRecord, path, "A profile", {"parts": ProfilePart})
 
 
 def read_scaling(path: Path) -> ScalingRecord:

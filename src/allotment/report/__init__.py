@@ -21,6 +21,7 @@ own, and are matplotlib figures.
 
 from ._benchmarks import floor_lines as floor_lines
 from ._benchmarks import large_table as large_table
+from ._benchmarks import profile_lines as profile_lines
 from ._benchmarks import scale_blocks as scale_blocks
 from ._benchmarks import speed_summary as speed_summary
 from ._benchmarks import speed_table as speed_table
