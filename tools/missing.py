@@ -5,8 +5,9 @@ row of which some seeds are kept is asked for the others alone.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from allotment.experiments import Experiment, Sweep
@@ -59,11 +60,22 @@ def _missing_of(
     for method in experiment.methods:
         rows = [kept[experiment.name, each, method.name] for each in experiment.data.conditions]
         lacking = [seed for seed in declared if any(seed not in row for row in rows)]
-        if lacking:
-            by_seeds[range(lacking[0], lacking[-1] + 1)].append(method.name)
+        for span in _spans(lacking):
+            by_seeds[span].append(method.name)
     for seeds, names in by_seeds.items():
         is_all = len(names) == len(experiment.methods)
         yield Missing(experiment.name, () if is_all else tuple(names), seeds)
+
+
+def _spans(seeds: Sequence[int]) -> Iterator[range]:
+    """Yields the seeds that follow each other, since a command takes no others.
+
+    >>> list(_spans([0, 1, 4]))
+    [range(0, 2), range(4, 5)]
+    """
+    starts = [place for place, seed in enumerate(seeds) if not place or seed > seeds[place - 1] + 1]
+    for first, end in pairwise([*starts, len(seeds)]):
+        yield range(seeds[first], seeds[end - 1] + 1)
 
 
 def _argument(experiment: str) -> str:

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from warnings import catch_warnings, simplefilter
 
 import torch
-from pytest import approx, mark, param
+from pytest import approx, mark, param, raises
 from torch import Tensor, nn
 from torch.testing import assert_close
 
@@ -12,7 +13,7 @@ from allotment import plan
 from allotment.allocation import Allocation, ScoreFunctionByExample, row
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import Split, Stream, Task
-from allotment.training import Run
+from allotment.training import Run, fit
 from tests.engine.own_allocations import Rewarded
 from tests.engine.test_trainer import assert_trained_plainly
 from tests.training.reference import plainly_trained
@@ -125,6 +126,18 @@ def test_losses_of_each_example_are_those_that_a_plain_loop_hands_in(
     runs = [a_run(seed, settings, tasks=tasks, build=build) for seed in range(2)]
     for run, outcome in zip(runs, outcomes_of(runs), strict=True):
         assert_trained_plainly(run, outcome.weights, atol=1e-9)
+
+
+def test_a_loss_that_no_single_example_has_is_told_what_it_is_asked_for() -> None:
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        return (outputs.squeeze(1) - targets)[targets > 0].square().mean()
+
+    tasks = [replace(task, loss=loss) for task in lines(2)]
+    network = a_network(ScoreFunctionByExample(2, 3, n_features=N_INPUTS))
+    with catch_warnings(), raises(RuntimeError, match="vmap") as found:
+        simplefilter("ignore")  # that a step cannot be recorded
+        fit(network, tasks, SETTINGS)
+    assert any("the loss of each example is asked for" in note for note in found.value.__notes__)
 
 
 @mark.parametrize("n_runs", [1, 2])

@@ -9,7 +9,8 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import allotment as al
-from allotment.allocation import ScoreFunctionMatrix
+from allotment.allocation import ScoreFunctionByExample, ScoreFunctionMatrix
+from allotment.modules import as_network
 from allotment.settings import UncertaintyWeighting
 
 from .toy import SETTINGS, network, tasks
@@ -85,6 +86,14 @@ def observing() -> Case:
     return Case(made, measured, replace(SETTINGS, rounds=10, evaluate_every=10))
 
 
+def by_example(made: Case) -> Case:
+    """Returns a case with masks that learn by the loss of each example."""
+    network = as_network(made.network)
+    network.modular_layers[0].allocation = ScoreFunctionByExample(3, 3, n_features=6)
+    network.number_layers()
+    return made._replace(settings=replace(made.settings, penalties=al.Penalties()))
+
+
 def worst(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
     """Returns the largest error; a mean over processes would be another number."""
     answers = outputs.argmax(dim=1) if outputs.shape[1] > 1 else outputs.squeeze(1)
@@ -106,4 +115,6 @@ CASES: dict[str, Callable[[], Case]] = {
     "streamed, joint": lambda: streamed("joint"),
     "some known": some_known,
     "observing": observing,
+    "masks by example, streamed": lambda: by_example(streamed("joint")),
+    "masks by example of some known": lambda: by_example(some_known()),
 }

@@ -46,8 +46,10 @@ def keep_gates(module: MultiTaskModule) -> list[Tensor]:
     def keeping(x: Any, running: Any) -> Tensor:
         y = compute(x, running)
         if module.training:
-            used = torch.cat([own.weights.detach().flatten() for own in running.used])
-            kept.append(torch.cat([torch.tensor([running.task]), used]))
+            # Gates of examples differ between processes, which have different ones.
+            used = [own.weights for own in running.used if not own.allocation.sees_examples]
+            flat = [weights.detach().flatten() for weights in used]
+            kept.append(torch.cat([torch.tensor([running.task]), *flat]))
         return y
 
     module.network.compute = keeping  # type: ignore[method-assign]

@@ -58,6 +58,12 @@ def test_rows_that_lack_the_same_seeds_are_one_command() -> None:
     )
 
 
+def test_a_run_that_is_kept_among_others_is_not_asked_for_again() -> None:
+    seeds = DECLARED["causes_digits"]
+    records = runs("causes_digits", methods_of("causes_digits"), [seeds[0], seeds[2]])
+    assert [each.seeds for each in of("causes_digits", records)] == [seeds[1:2], seeds[3:]]
+
+
 def test_a_run_that_one_condition_lacks_is_missing() -> None:
     seeds = DECLARED["transfer"]
     records = runs("transfer", methods_of("transfer"), seeds)

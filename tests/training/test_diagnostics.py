@@ -4,13 +4,14 @@ from typing import Any
 from warnings import catch_warnings, simplefilter
 
 import torch
+from numpy.testing import assert_allclose
 from pytest import mark, param, raises
 from torch import Tensor, nn
 
 from allotment.allocation import GumbelMatrix, SharedBottom
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import MultiLabel, Task
-from allotment.training import fit
+from allotment.training import evaluate, fit
 from tests.training.toy import N_INPUTS, SETTINGS, a_network, lines
 
 GIVES = "Each part of a network should take what the part before it gives. Found "
@@ -92,6 +93,25 @@ def test_a_loss_that_is_no_number_is_refused(
     with catch_warnings(), raises(ValueError, match=message):
         simplefilter("ignore")  # that a step cannot be recorded
         fit(a_network(SharedBottom(n_tasks, 2)), tasks, SETTINGS.changed(rounds=rounds))
+
+
+def test_evaluation_takes_the_losses_that_training_takes() -> None:
+    examples = torch.randn(8, N_INPUTS), torch.randn(8)
+    network = a_network(SharedBottom(1, 2))
+
+    def task(mean_of: Any) -> Task:
+        def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+            found: Tensor = mean_of((outputs.squeeze(1) - targets).square())
+            return found
+
+        return Task("a", examples, validation=examples, loss=loss)
+
+    number, row = task(lambda each: each.mean()), task(lambda each: each.mean(0, keepdim=True))
+    found = fit(network, [row], SETTINGS).validation
+    assert found is not None
+    assert_allclose(found.losses, evaluate(network, [number], "validation").losses)
+    with raises(ValueError, match=r"^The loss of task 'a' .* Found float32 of shape \[8\]\."):
+        evaluate(network, [task(lambda each: each)], "validation")
 
 
 def test_a_component_that_gives_no_tensor_is_named() -> None:

@@ -18,6 +18,7 @@ from ._costs import gate_costs as gate_costs
 from ._dataset import why_fetched as why_fetched
 from ._forward import GradientPass as GradientPass
 from ._losses import check_labels as check_labels
+from ._losses import one_number as one_number
 from ._optimizer import parameter_groups as parameter_groups
 from ._parameters import FlatParameters as FlatParameters
 from ._parameters import changes_by_batch as changes_by_batch

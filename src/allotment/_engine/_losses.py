@@ -1,12 +1,13 @@
 """Tasks of one network that have different targets or losses, and the network with its loss."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.func import vmap
+from torch.utils._pytree import tree_map
 
 from .._checks import described
 from ..allocation import Allocation
@@ -106,12 +107,7 @@ class Losses:
     def _each(
         self, outputs: Tensor, targets: Sequence[Tensor], task: int | Tensor, run: int
     ) -> Tensor:
-        def one(output: Tensor, *target: Tensor) -> Tensor:
-            alone = [part.unsqueeze(0) for part in target]
-            return self._of_all(output.unsqueeze(0), alone, task, run)
-
-        found: Tensor = vmap(one, randomness="different")(outputs, *targets)
-        return found
+        return loss_of_each(lambda y, own: self._of_all(y, own, task, run), outputs, list(targets))
 
     def _of_all(
         self, outputs: Tensor, targets: Sequence[Tensor], task: int | Tensor, run: int
@@ -151,6 +147,24 @@ class Losses:
 
     def _own(self, targets: Sequence[Tensor], spec: LossSpec) -> Tensor:
         return targets[self._target_specs.index(spec.target)]
+
+
+def loss_of_each(loss_of: Callable[[Tensor, Any], Tensor], outputs: Tensor, targets: Any) -> Tensor:
+    """Returns the loss of each example, ``[B]``: that of a batch of this one alone."""
+
+    def one(example: Any) -> Tensor:
+        output, target = tree_map(lambda part: part.unsqueeze(0), example)
+        return loss_of(output, target)
+
+    try:
+        found: Tensor = vmap(one, randomness="different")((outputs, targets))
+    except RuntimeError as error:
+        error.add_note(
+            "It should be one that `torch.func.vmap` takes: the loss of each example is asked for, "
+            "as some labels are not known, or an allocation `rewards_examples`."
+        )
+        raise
+    return found
 
 
 def one_number(loss: object, name: str, dtype: torch.dtype) -> Tensor:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from torch.func import vmap
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import tree_leaves
 
 from .._streams import stream
 from ..modules import Noise
@@ -16,7 +15,7 @@ from ._augmentation import Augmenter
 from ._batch import Batch, Block
 from ._batches import Batches, noise_widths
 from ._dataset import why_fetched
-from ._losses import Losses, check_labels, one_number
+from ._losses import Losses, check_labels, loss_of_each, one_number
 from ._readers import Reader, shared_reader, task_reader
 from ._run import Run
 from ._sampler import PER_BATCH, TaskOrder, uniform
@@ -276,13 +275,7 @@ class StreamedLosses:
         self, outputs: Tensor, targets: Sequence[Any], task: int | Tensor, run: int
     ) -> Tensor:
         """Returns the loss of each example of one run's batch, ``[B]``."""
-
-        def one(example: Any) -> Tensor:
-            output, target = tree_map(lambda part: part.unsqueeze(0), example)
-            return self(output, [target], task, run)
-
-        found: Tensor = vmap(one, randomness="different")((outputs, targets[0]))
-        return found
+        return loss_of_each(lambda y, own: self(y, own, task, run), outputs, [targets[0]])
 
 
 def _by_run(of_tasks: Sequence[Any]) -> list[list[Any]]:

@@ -114,8 +114,8 @@ class Allocation(nn.Module, ABC):
         """Returns what the method adds to the loss of a training batch, or None for nothing.
 
         ``weights`` are those of the pass, ``loss`` is the task's. One that ``rewards_examples`` is
-        given the loss of each example, ``[B]``, NaN where its label is not known; a loop of one's
-        own may have the task's alone.
+        given the loss of each example, ``[B]``, NaN where its label is not known, which the task's
+        loss has to give by `torch.func.vmap`; a loop of one's own may have the task's alone.
         """
         return None
 

@@ -56,6 +56,11 @@ class TaskBatch(NamedTuple):
     counts: Tensor | None = None  # [B], what each label counts, where not all are known
     is_known: bool = True  # whether the whole batch has a label of the task
 
+    @property
+    def share(self) -> Tensor | float:
+        """What a mean over its examples counts: 1 where processes have equal parts."""
+        return self.weight if self.counts is None or not self.is_known else self.counts.sum()
+
 
 class StepBatch(NamedTuple):
     """This process's part of the batches of one optimizer step: of one task, or of all."""

@@ -164,7 +164,7 @@ class MultiTaskModule(LightningModule):
         running = Pass(part.task, self._draws.noise(number, part.place, self.device))
         outputs = self.network.compute(x, running)
         loss = self._loss(part, outputs) * part.weight
-        charges = running.charges(loss, self._each(part, outputs))
+        charges = running.charges(loss, self._each(part, outputs), part.share)
         if self._penalties.any:
             charges.append(self._penalty(part.task, first))
         self._observers.keep(part, loss)

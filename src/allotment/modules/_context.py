@@ -62,15 +62,22 @@ class Pass:
     noise: Noise = Noise()
     used: list[Used] = field(default_factory=list)
 
-    def charges(self, loss: Tensor, each: Tensor | None = None) -> list[Tensor]:
+    def charges(
+        self, loss: Tensor, each: Tensor | None = None, share: Tensor | float = 1.0
+    ) -> list[Tensor]:
         """Returns what each allocation adds to the task's loss, of those that add something.
 
-        ``each`` is the loss of each example, ``[B]``, for those that reward examples.
+        ``each`` is the loss of each example, ``[B]``, for those that reward examples. What they add
+        is a mean over these, and is multiplied by their ``share`` of a larger batch.
         """
         found = []
         for allocation, weights in self.used:
-            told = loss if each is None or not allocation.rewards_examples else each
-            found.append(allocation.auxiliary_loss(self.task, told, weights))
+            if each is None or not allocation.rewards_examples:
+                extra = allocation.auxiliary_loss(self.task, loss, weights)
+            else:
+                extra = allocation.auxiliary_loss(self.task, each, weights)
+                extra = None if extra is None else extra * share
+            found.append(extra)
         return [extra for extra in found if extra is not None]
 
     def auxiliary_loss(self, loss: Tensor, each: Tensor | None = None) -> Tensor:

@@ -253,7 +253,7 @@ def causes(suite: Suite, **changes: Any) -> Experiment:
     return replace(compared, **fields | changes)
 
 
-# Where the map has gates lose most; rates are those that it chose on validation.
+# Of the points where the map has gates lose most; rates are those that it chose on validation.
 UNRELATED = replace(
     PAIRS,
     name=f"{PREFIX}unrelated",

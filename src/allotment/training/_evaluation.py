@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.func import functional_call, vmap
 from torch.utils._pytree import tree_leaves
 
-from .._engine import FlatParameters, Run, check_labels, rounded, widened
+from .._engine import FlatParameters, Run, check_labels, one_number, rounded, widened
 from .._schema import Evaluation, Floats
 from .._streams import torch_stream
 from ..tasks import (
@@ -223,11 +223,12 @@ def _examples_at_once(source: HeldOut, device: str, n_runs: int) -> int:
 def _scores(task: Task, split: str, outputs: Tensor, y: Any, n: Tensor) -> Tensor:
     """Returns ``n`` times the loss, and how many answers are right, or NaN; shape ``[2]``."""
     try:
-        loss = task.loss_function(outputs, y) * n
+        loss = task.loss_function(outputs, y)
     except Exception as error:
         check_labels(task.name, split, outputs, y)
         error.add_note(f"This is the loss of task {task.name!r}, {split}.")
         raise
+    loss = one_number(loss, task.name, outputs.dtype) * n
     if not has_classes(task, outputs):
         return torch.stack([loss, torch.full_like(loss, torch.nan)])
     n_right = (outputs.argmax(dim=1) == y).sum()  # no class has the number of a missing one

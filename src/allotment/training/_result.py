@@ -1,6 +1,6 @@
 """What training or evaluating a network gave, and how it reads."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -60,11 +60,9 @@ class Baselines:
 
     def __str__(self) -> str:
         what, means = means_by_way(self.outcomes, self.by)  # [T] each
-        columns = [_aligned(["task", *self.task_names], "<")]
-        columns += [_aligned([way, *map(_number, of)], ">") for way, of in means.items()]
-        lines = ["  ".join(cells) for cells in zip(*columns, strict=True)]
         n_seeds = len(next(iter(self.outcomes.values())))
-        return "\n".join([f"Validation {what}, mean over {n_seeds} seeds", "", *lines])
+        title = f"Validation {what}, mean over {n_seeds} seeds"
+        return "\n".join([title, "", *_table(self.task_names, means.items())])
 
 
 @dataclass(frozen=True)
@@ -145,7 +143,8 @@ class FitResult:
                 f"The loss was not finite at task batch {self.failed_step}, and nothing was learnt "
                 f"from there on. {self._of_failed()} {hint}"
             ]
-        return [*self._of_unseen(), *self._of_dead()]
+        dead = self.dead()
+        return [*self._of_unseen(), *([dead_sentence(dead)] if dead else [])]
 
     def _of_failed(self) -> str:
         """Returns which weights a network has whose training failed."""
@@ -166,17 +165,10 @@ class FitResult:
             "`rounds` may help."
         ]
 
-    def _of_dead(self) -> list[str]:
-        """Returns which tasks use nothing of some layer, if any."""
-        dead = self.dead()
-        return [dead_sentence(dead)] if dead else []
-
     def __str__(self) -> str:
-        columns = [_aligned(["task", *self.task_names], "<")]
-        for head, values in self._columns():
-            columns.append(_aligned([head, *map(_number, values)], ">"))
-        columns.append(["uses", *map(self._uses, range(len(self.task_names)))])
-        lines = ["  ".join(cells).rstrip() for cells in zip(*columns, strict=True)]
+        uses = ["uses", *map(self._uses, range(len(self.task_names)))]
+        table = zip(_table(self.task_names, self._columns()), uses, strict=True)
+        lines = ["  ".join(cells).rstrip() for cells in table]
         best = f", weights of round {self.best_round:,}" if self.best_round else ""
         planned = f" of {self.rounds_planned:,}" if self.rounds < self.rounds_planned else ""
         how = ", stopped by Ctrl-C" if self.was_interrupted else ""
@@ -264,10 +256,8 @@ class EvaluationResult:
         }
 
     def __str__(self) -> str:
-        columns = [_aligned(["task", *self.task_names], "<")]
-        for head, values in self._columns():
-            columns.append(_aligned([f"{self.split} {head}", *map(_number, values)], ">"))
-        return "\n".join("  ".join(cells) for cells in zip(*columns, strict=True))
+        columns = [(f"{self.split} {head}", values) for head, values in self._columns()]
+        return "\n".join(_table(self.task_names, columns))
 
     def _columns(self) -> list[tuple[str, Floats]]:
         shares = [] if self.accuracies is None else [("accuracy", self.accuracies)]
@@ -293,6 +283,13 @@ class Drift:
             moves = [f"{k} {v:.4g} to {after[name][k]:.4g}" for k, v in numbers.items()]
             lines.append(f"  {name}: {', '.join(moves) or 'not known'}")
         return "\n".join(lines)
+
+
+def _table(names: Sequence[str], columns: Iterable[tuple[str, Floats]]) -> list[str]:
+    """Returns the lines of a table: a row for each task, and numbers below their headings."""
+    found = [_aligned(["task", *names], "<")]
+    found += [_aligned([head, *map(_number, values)], ">") for head, values in columns]
+    return ["  ".join(cells) for cells in zip(*found, strict=True)]
 
 
 def _aligned(cells: Sequence[str], side: str) -> list[str]:
