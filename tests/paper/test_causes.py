@@ -18,8 +18,9 @@ from allotment.paper import (
     remedy_page,
     remedy_summary,
 )
-from allotment.paper._causes import CAUSES_SUITES, CHANGES, PLAIN
+from allotment.paper._causes import CAUSES_SUITES
 from allotment.paper._causes_report import causes_section, rows
+from allotment.paper._changes import CHANGES, PLAIN
 from allotment.paper._comparison import COMPARED
 from allotment.paper._remedy import CONTESTS, FIRST_SEED
 from allotment.paper._remedy_report import contest_section, standing

@@ -15,7 +15,8 @@ from ..analysis import (
 )
 from ..records import RunRecord
 from ..report import Column, OwnSection, Place, advantage_text, make_table
-from ._causes import CAPACITY, CAUSES_PREFIX, CAUSES_SUITES, CHANGES, JOINT, NARROW, PLAIN, Suite
+from ._causes import CAUSES_PREFIX, CAUSES_SUITES, Suite
+from ._changes import CAPACITY, CHANGES, JOINT, NARROW, PLAIN
 from ._methods import SHARED_BOTTOM_MEAN
 
 NOTHING = "–"
