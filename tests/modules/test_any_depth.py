@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from allotment import for_task
 from allotment._engine._stacked_network import stack
 from allotment.allocation import FixedMatrix, GumbelMatrix, SharedBottom
-from allotment.modules import ModularLayer, MultiTaskModel, Noise, TaskNetwork
+from allotment.modules import ModularLayer, MultiTaskModel, Noise, PerTask, TaskNetwork
 from tests.modules.blocks import Attention, Block, Model, causal
 
 D, LENGTH = 4, 5
@@ -164,6 +164,17 @@ def test_a_modular_layer_may_stand_inside_a_component_of_another(
     )
     found = form(network).train(is_training)(x, 1)
     assert_close(found, expected, rtol=1e-4, atol=1e-5)
+
+
+def test_torchs_own_encoder_takes_a_layer_for_each_task() -> None:
+    one = nn.TransformerEncoderLayer(D, 2, 8, dropout=0.0, batch_first=True)
+    encoder, x = nn.TransformerEncoder(one, 1), torch.randn(2, LENGTH, D)
+    own = {name: nn.TransformerEncoderLayer(D, 2, 8, batch_first=True) for name in "ab"}
+    encoder.layers[0] = PerTask(own)
+    with torch.no_grad(), sdpa_kernel(SDPBackend.MATH):
+        for task, layer in enumerate(own.values()):
+            with for_task(task):
+                assert_close(encoder.eval()(x), layer.eval()(x))
 
 
 def test_torchs_own_encoder_takes_a_modular_layer() -> None:

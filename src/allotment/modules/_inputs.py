@@ -39,6 +39,14 @@ def as_index(task: object) -> int | Tensor:
         ) from error
 
 
+def attention_of(path: str) -> property:
+    """Returns ``self_attn`` as a property: that of the submodule at ``path``.
+
+    Torch's own encoders ask their first layer for it, whatever stands there.
+    """
+    return property(lambda module: module.get_submodule(path).self_attn)
+
+
 def _takes(module: nn.Module, *arguments: Any, **options: Any) -> bool:
     while hasattr(module, "passes_to"):  # what it is given on to decides
         module = module.passes_to  # type: ignore[assignment]

@@ -14,6 +14,7 @@ from .._ops import has_streams, on_streams
 from ..allocation import Allocation
 from ._architecture import group_by_architecture
 from ._context import Noise, Used, current_pass, in_backward_pass
+from ._inputs import attention_of
 from ._mixing import mixed, summed
 from ._stacking import Call, stack_parameters, stacked_forward
 from ._structures import each_tensor, shapes, tensors_of
@@ -52,6 +53,7 @@ class ModularLayer(nn.Module):
     skips_unused = True
     takes_any_allocation = True
     has_parts = True
+    self_attn = attention_of("components.0")
 
     def __init__(
         self,
@@ -110,11 +112,6 @@ class ModularLayer(nn.Module):
     def passes_to(self) -> nn.Module:
         """A module that is given what the layer is given."""
         return self.components[0]
-
-    @property
-    def self_attn(self) -> Any:
-        """That of its first component, as torch's own encoders ask their first layer for it."""
-        return self.components[0].self_attn
 
     def _mixes_itself(self, call: Call) -> bool:
         """Tells whether the class of all components computes their sum in one go."""

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from ._context import current_pass
-from ._inputs import call_with
+from ._inputs import attention_of, call_with
 from ._mixing import summed
 from ._structures import each_tensor
 
@@ -44,16 +44,12 @@ class WeightedSum(nn.Module):
     """The sum of some components' outputs, each times its weight."""
 
     weights: Tensor
+    self_attn = attention_of("components.0")
 
     def __init__(self, components: Sequence[nn.Module], weights: Tensor) -> None:
         super().__init__()
         self.components = nn.ModuleList(components)
         self.register_buffer("weights", weights)
-
-    @property
-    def self_attn(self) -> Any:
-        """That of its first component, as torch's own encoders ask their first layer for it."""
-        return self.components[0].self_attn
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
         return summed(self.weights, [part(*arguments, **options) for part in self.components])
@@ -62,14 +58,11 @@ class WeightedSum(nn.Module):
 class Nothing(nn.Module):
     """Zeros, for a layer of which a task uses nothing; one component says in which shape."""
 
+    self_attn = attention_of("component")
+
     def __init__(self, component: nn.Module) -> None:
         super().__init__()
         self.component = component
-
-    @property
-    def self_attn(self) -> Any:
-        """That of its component, as torch's own encoders ask their first layer for it."""
-        return self.component.self_attn
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
         return each_tensor(torch.zeros_like, self.component(*arguments, **options))
@@ -77,6 +70,8 @@ class Nothing(nn.Module):
 
 class ByTask(nn.Module):
     """The part of the current task; tasks may have one in common, or components of theirs."""
+
+    self_attn = attention_of("parts.0")
 
     def __init__(self, parts: Sequence[nn.Module], places: Mapping[int, int]) -> None:
         super().__init__()
@@ -89,11 +84,6 @@ class ByTask(nn.Module):
         running = current_pass()
         assert running is not None
         return self.parts[self.places[int(running.task)]]
-
-    @property
-    def self_attn(self) -> Any:
-        """That of its first part, as torch's own encoders ask their first layer for it."""
-        return self.parts[0].self_attn
 
     def forward(self, *arguments: Any, **options: Any) -> Any:
         return self.passes_to(*arguments, **options)

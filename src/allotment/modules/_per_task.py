@@ -7,6 +7,7 @@ from torch import nn
 
 from .._checks import described
 from ._context import current_pass
+from ._inputs import attention_of
 
 
 class PerTask(nn.Module):
@@ -29,6 +30,7 @@ class PerTask(nn.Module):
     """
 
     needs_task_number = True  # as a Python number, and not as a tensor
+    self_attn = attention_of("by_task.0")
 
     def __init__(self, modules: Mapping[str, nn.Module]) -> None:
         super().__init__()
