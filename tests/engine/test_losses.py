@@ -12,7 +12,7 @@ from torch.nn import functional as F
 from torch.testing import assert_close
 
 from allotment._engine._trainer import Trainer
-from allotment.allocation import GumbelMatrix
+from allotment.allocation import GumbelMatrix, ScoreFunctionByExample
 from allotment.modules import ModularLayer, MultiTaskNetwork
 from allotment.tasks import Loss, Split, Task, mean_squared_error
 from allotment.training import Run, fit
@@ -223,3 +223,21 @@ def test_generated_targets_may_have_a_shape_each() -> None:
 
     run = a_run(tasks=[Task("a", Line(0)), Task("b", Columns(1))])
     assert_trained_plainly(run, weights_of(run), atol=1e-5)
+
+
+def spread(outputs: Tensor, targets: Tensor) -> Tensor:
+    """Returns a loss that has no value for one example alone."""
+    errors = outputs - targets
+    return (errors - errors.mean()).square().sum() / (len(errors) - 1)
+
+
+def test_a_loss_without_a_value_for_one_example_does_not_pass_for_one_without_a_label() -> None:
+    layer = ModularLayer(
+        [nn.Linear(N_INPUTS, 4) for _ in range(3)],
+        ScoreFunctionByExample(2, 3, n_features=N_INPUTS),
+    )
+    network = MultiTaskNetwork(None, [layer], {name: nn.Linear(4, 1) for name in "ab"})
+    tasks = [Task(name, (X, NUMBERS), loss=spread) for name in "ab"]
+    with warns(UserWarning, match="The loss was not finite"):
+        result = fit(network, tasks, SETTINGS.changed(rounds=10))
+    assert result.failed_step is not None

@@ -150,7 +150,11 @@ class Losses:
 
 
 def loss_of_each(loss_of: Callable[[Tensor, Any], Tensor], outputs: Tensor, targets: Any) -> Tensor:
-    """Returns the loss of each example, ``[B]``: that of a batch of this one alone."""
+    """Returns the loss of each example, ``[B]``: that of a batch of this one alone.
+
+    Where it has no value for one example, as a standard deviation has none, it is infinite: not a
+    number would stand for a label that is not known, and the training would go on in silence.
+    """
 
     def one(example: Any) -> Tensor:
         output, target = tree_map(lambda part: part.unsqueeze(0), example)
@@ -164,7 +168,7 @@ def loss_of_each(loss_of: Callable[[Tensor, Any], Tensor], outputs: Tensor, targ
             "as some labels are not known, or an allocation `rewards_examples`."
         )
         raise
-    return found
+    return torch.where(found.isnan(), torch.inf, found)
 
 
 def one_number(loss: object, name: str, dtype: torch.dtype) -> Tensor:

@@ -115,7 +115,7 @@ class Allocation(nn.Module, ABC):
 
         ``weights`` are those of the pass, ``loss`` is the task's. One that ``rewards_examples`` is
         given the loss of each example, ``[B]``, NaN where its label is not known, which the task's
-        loss has to give by `torch.func.vmap`; a loop of one's own may have the task's alone.
+        loss has to give by `torch.func.vmap`. In a loop of one's own it may be the task's mean.
         """
         return None
 
