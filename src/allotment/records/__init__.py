@@ -35,8 +35,6 @@ from ._benchmarks import GrowthRecord as GrowthRecord
 from ._benchmarks import GrowthRow as GrowthRow
 from ._benchmarks import LargeRecord as LargeRecord
 from ._benchmarks import LargeWay as LargeWay
-from ._benchmarks import ProfilePart as ProfilePart
-from ._benchmarks import ProfileRecord as ProfileRecord
 from ._benchmarks import ScalingRecord as ScalingRecord
 from ._benchmarks import ScalingRow as ScalingRow
 from ._benchmarks import SpeedRecord as SpeedRecord
@@ -44,7 +42,6 @@ from ._benchmarks import Timing as Timing
 from ._benchmarks import read_budgets as read_budgets
 from ._benchmarks import read_growth as read_growth
 from ._benchmarks import read_large as read_large
-from ._benchmarks import read_profile as read_profile
 from ._benchmarks import read_scaling as read_scaling
 from ._benchmarks import read_speed as read_speed
 from ._checkpoint import Checkpoints as Checkpoints
@@ -66,6 +63,9 @@ from ._launches import close_options as close_options
 from ._launches import read_options as read_options
 from ._launches import remove_options as remove_options
 from ._launches import write_options as write_options
+from ._profiles import ProfilePart as ProfilePart
+from ._profiles import ProfileRecord as ProfileRecord
+from ._profiles import read_profile as read_profile
 from ._rates import keep_rates as keep_rates
 from ._rates import read_kept_rates as read_kept_rates
 from ._rates import read_rates as read_rates

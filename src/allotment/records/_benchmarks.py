@@ -12,14 +12,14 @@ from ._record import environment_from
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Measured:
+class Measured:
     """A record that is a file of its own."""
 
     def to_json(self) -> str:
         return json.dumps(asdict(self), indent=1, ensure_ascii=False) + "\n"
 
 
-_Kind = TypeVar("_Kind", bound=_Measured)
+_Kind = TypeVar("_Kind", bound=Measured)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,7 +57,7 @@ class Floor:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpeedRecord(_Measured):
+class SpeedRecord(Measured):
     """Ways of training measured in turns in one process, the reference first."""
 
     benchmark: str
@@ -74,38 +74,6 @@ class SpeedRecord(_Measured):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProfilePart:
-    """What operations of one kind take."""
-
-    kind: str
-    milliseconds: float  # of a task batch of one run, added up, whatever else runs meanwhile
-    n_calls: float  # for a task batch of all runs
-
-
-@dataclass(frozen=True, kw_only=True)
-class ProfileRecord(_Measured):
-    """Where the time of a training step goes: milliseconds of a task batch of one run.
-
-    Attributes:
-        label: The way of training.
-        precision: Of products.
-        milliseconds: Of a step without the profiler.
-        profiled: Of a step with it.
-        busy: Of these, those in which any operation ran.
-        parts: Kinds of operations, the longest first.
-    """
-
-    command: str
-    label: str
-    precision: str
-    environment: Environment
-    milliseconds: float
-    profiled: float
-    busy: float
-    parts: tuple[ProfilePart, ...]
-
-
-@dataclass(frozen=True, kw_only=True)
 class ScalingRow:
     """What a step of all runs took where one thing had this number."""
 
@@ -116,7 +84,7 @@ class ScalingRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScalingRecord(_Measured):
+class ScalingRecord(Measured):
     """How a step grows with one thing, the others being as usual."""
 
     command: str
@@ -142,7 +110,7 @@ class LargeWay:
 
 
 @dataclass(frozen=True, kw_only=True)
-class LargeRecord(_Measured):
+class LargeRecord(Measured):
     """A large network, trained in several ways on one device."""
 
     command: str
@@ -192,7 +160,7 @@ class BudgetRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetRecord(_Measured):
+class BudgetRecord(Measured):
     """What budgets cost and bring."""
 
     command: str
@@ -214,7 +182,7 @@ class GrowthRow:
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowthRecord(_Measured):
+class GrowthRecord(Measured):
     """A task that came after others, learnt in several ways."""
 
     command: str
@@ -227,35 +195,30 @@ class GrowthRecord(_Measured):
 def read_speed(path: Path) -> SpeedRecord:
     """Returns the record in a file that ``SpeedRecord.to_json`` gave the text of."""
     parts = {"timings": Timing, "floors": Floor}
-    return _read(SpeedRecord, path, "A record of speed", parts, older={"floors": []})
-
-
-def read_profile(path: Path) -> ProfileRecord:
-    """Returns the record in a file that ``ProfileRecord.to_json`` gave the text of."""
-    return _read(ProfileRecord, path, "A profile", {"parts": ProfilePart})
+    return read_measured(SpeedRecord, path, "A record of speed", parts, older={"floors": []})
 
 
 def read_scaling(path: Path) -> ScalingRecord:
     """Returns the record in a file that ``ScalingRecord.to_json`` gave the text of."""
-    return _read(ScalingRecord, path, "A record of scaling", {"rows": ScalingRow})
+    return read_measured(ScalingRecord, path, "A record of scaling", {"rows": ScalingRow})
 
 
 def read_large(path: Path) -> LargeRecord:
     """Returns the record in a file that ``LargeRecord.to_json`` gave the text of."""
-    return _read(LargeRecord, path, "A record of a large network", {"ways": LargeWay})
+    return read_measured(LargeRecord, path, "A record of a large network", {"ways": LargeWay})
 
 
 def read_budgets(path: Path) -> BudgetRecord:
     """Returns the record in a file that ``BudgetRecord.to_json`` gave the text of."""
-    return _read(BudgetRecord, path, "A record of budgets", {"rows": BudgetRow})
+    return read_measured(BudgetRecord, path, "A record of budgets", {"rows": BudgetRow})
 
 
 def read_growth(path: Path) -> GrowthRecord:
     """Returns the record in a file that ``GrowthRecord.to_json`` gave the text of."""
-    return _read(GrowthRecord, path, "A record of growth", {"rows": GrowthRow})
+    return read_measured(GrowthRecord, path, "A record of growth", {"rows": GrowthRow})
 
 
-def _read(
+def read_measured(
     kind: type[_Kind],
     path: Path,
     what: str,

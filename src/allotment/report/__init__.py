@@ -21,7 +21,6 @@ own, and are matplotlib figures.
 
 from ._benchmarks import floor_lines as floor_lines
 from ._benchmarks import large_table as large_table
-from ._benchmarks import profile_lines as profile_lines
 from ._benchmarks import scale_blocks as scale_blocks
 from ._benchmarks import speed_summary as speed_summary
 from ._benchmarks import speed_table as speed_table
@@ -53,6 +52,7 @@ from ._pages import markdown_page as markdown_page
 from ._pages import markdown_part as markdown_part
 from ._pages import markdown_results as markdown_results
 from ._pages import with_block as with_block
+from ._profiles import profile_lines as profile_lines
 from ._readme import Headline as Headline
 from ._readme import readme_results as readme_results
 from ._results import result_table as result_table

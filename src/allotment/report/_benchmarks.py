@@ -8,8 +8,6 @@ from statistics import median
 from ..records import (
     LargeRecord,
     LargeWay,
-    ProfilePart,
-    ProfileRecord,
     ScalingRecord,
     SpeedRecord,
     Timing,
@@ -18,6 +16,7 @@ from ..records import (
     read_scaling,
     read_speed,
 )
+from ._profiles import profile_lines
 from ._table import NOTHING, Column, Table, make_table, markdown_table
 
 _UNMEASURED = "Not measured yet."
@@ -67,34 +66,6 @@ def speed_table(folder: Path) -> str:
     profiles = [read_profile(path) for path in sorted(folder.glob("profile/*.json"))]
     blocks += ["\n".join(profile_lines(record)) for record in profiles]
     return "\n\n".join(blocks) or _UNMEASURED
-
-
-def profile_lines(record: ProfileRecord) -> list[str]:
-    """Returns where the time of a step goes, as lines of Markdown."""
-    total = sum(part.milliseconds for part in record.parts)
-    found = record.environment
-    columns: list[Column[ProfilePart]] = [
-        Column("Operations", lambda part: part.kind, kind="name"),
-        Column("ms", lambda part: f"{part.milliseconds:.3g}"),
-        Column("Share", lambda part: f"{100 * part.milliseconds / (total or 1):.0f} %"),
-        Column("Calls", lambda part: f"{part.n_calls:,.0f}"),
-    ]
-    at_once = (
-        f"added up they take {total:.3g} ms, since several run at once; "
-        if total > 1.01 * record.busy
-        else ""
-    )
-    return [
-        f"**Where a step goes: {record.label}** ({record.precision}): `{record.command}`  ",
-        f"Device: {found.device}; commit: {found.short_commit} (torch {found.torch})",
-        "",
-        *markdown_table(make_table(columns, record.parts)).splitlines(),
-        "",
-        f"Milliseconds of one run and task batch. Of {record.profiled:.3g} ms under the profiler "
-        f"operations run in {record.busy:.3g}; {at_once}nothing runs in "
-        f"{max(0.0, record.profiled - record.busy):.2g}. Without the profiler it is "
-        f"{record.milliseconds:.3g} ms.",
-    ]
 
 
 def speed_summary(folder: Path) -> str:
