@@ -8,7 +8,9 @@ DEV := $(VENV)/.dev-installed
 CHECKED := src tests tools $(wildcard benchmarks examples)
 # Material for MkDocs is maintained until May 2027 and says so at every build; docs/log.md has it.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs
-PYTEST := OMP_NUM_THREADS=1 $(PYTHON) -m pytest
+# One process more than there are cores: some tests wait for processes of their own.
+PYTEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest --dist loadgroup \
+	-n $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-gpu metrics missing format docs site wheel clean
@@ -28,12 +30,12 @@ test: $(DEV)  ## run every check that CI runs
 	@echo "Checking the types (mypy, strict)."
 	@$(PYTHON) -m mypy $(CHECKED)
 	@echo "Running the tests and the examples of docstrings and pages (pytest)."
-	@$(PYTEST) -n auto --dist loadgroup
+	@$(PYTEST)
 	@echo "Building the documentation site (mkdocs, strict)."
 	@$(MKDOCS) build
 
 test-slow: $(DEV)  ## run the slow tests, and list how long each took
-	@$(PYTEST) -n auto --dist loadgroup --runslow -m slow --durations=0 --durations-min=0
+	@$(PYTEST) --runslow -m slow --durations=0 --durations-min=0
 
 test-gpu:  ## run the tests on a GPU, with the Python that is there, and keep their result
 	PYTHONPATH=src:$(PYTHONPATH) $(BASE_PYTHON) -m tools.gpu_tests

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from pytest import mark, param
+from pytest import mark
 from torch.testing import assert_close
 
 from allotment.records import read_run
@@ -90,12 +90,10 @@ def assert_as_never_killed(found: Path, whole: Path) -> None:
     assert runs[0].finished and runs[0].outcome.rounds == N_ROUNDS
 
 
+@mark.slow  # that going on from a checkpoint is exact, tests of one process show at every change
 @mark.usefixtures("double")
 @mark.skipif(not Path("/proc/self").exists(), reason="processes are looked up in /proc")
-@mark.parametrize(
-    ("seed", "n_kills"),
-    [(7, 1), *(param(seed, 3, marks=mark.slow) for seed in range(7))],  # 22 kills
-)
+@mark.parametrize(("seed", "n_kills"), [(7, 1), *((seed, 3) for seed in range(7))])  # 22 kills
 def test_a_killed_process_costs_time_alone(seed: int, n_kills: int, tmp_path: Path) -> None:
     whole, found = tmp_path / "whole", tmp_path / "found"
     main(whole, n_processes=1)

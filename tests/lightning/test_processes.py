@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from pytest import mark
+from pytest import mark, param
 from torch.testing import assert_close
 
 from allotment.lightning import MultiTaskData, MultiTaskModule
@@ -17,6 +17,12 @@ from .cases import CASES, N_STEPS
 from .toy import trainer
 
 ROOT = Path(__file__).parents[2]
+# Every kind of network, schedule and loss once; all combinations are tried by the slow tests.
+USUAL = [
+    *("own, alternating/ddp", "modularized, joint/ddp", "streamed, joint/ddp"),
+    *("some known/ddp", "observing/ddp", "masks by example, streamed/ddp"),
+    *("own, alternating/fsdp", "modularized, joint/fsdp"),
+]
 DIVIDED = (  # FSDP
     *("own, alternating/fsdp", "own, alternating/parts"),
     *("modularized, joint/fsdp", "streamed, joint/fsdp"),
@@ -57,8 +63,14 @@ def assert_as_one(case: str, found: dict[str, Any], folder: Path) -> None:
 
 
 @mark.usefixtures("double")  # so that rounding is told from all else
-def test_two_processes_take_the_steps_of_one(tmp_path: Path) -> None:
-    labels = [*(f"{case}/ddp" for case in CASES), *DIVIDED]
+@mark.parametrize(
+    "labels",
+    [
+        param(USUAL, id="usual"),
+        param([*(f"{case}/ddp" for case in CASES), *DIVIDED], id="all", marks=mark.slow),
+    ],
+)
+def test_two_processes_take_the_steps_of_one(labels: list[str], tmp_path: Path) -> None:
     first, second = in_two_processes(labels, tmp_path)
     for label in labels:
         case, _, strategy = label.partition("/")

@@ -33,7 +33,7 @@ pytestmark = mark.xdist_group("ray")  # one cluster at a time
 NODE: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80 * 2**20}
 
 
-@fixture(scope="module")
+@fixture(scope="session")
 def cluster() -> Iterator[Any]:
     """A cluster whose first node has room for one run group; tests add others."""
     head = {**NODE, "include_dashboard": False}
@@ -50,7 +50,7 @@ def twelve(out: Path, **changes: Any) -> Sweep:
     return a_sweep(out, **values | sizes | changes)
 
 
-@fixture(scope="module")
+@fixture(scope="session")
 def whole(tmp_path_factory: TempPathFactory) -> Any:
     """What twelve run groups leave without Ray."""
     torch.set_num_threads(1)
