@@ -152,19 +152,19 @@ def contest_runs(name: str, ours: float, other: float = 0.5) -> list[RunRecord]:
     return runs(f"remedy_{name}", {"recommended": ours, "gumbel": 0.79, **by_hand}, other)
 
 
-def test_the_remedy_is_held_against_the_better_way_by_hand_on_the_test() -> None:
+def test_the_remedy_is_held_against_the_better_fixed_pattern_on_the_test() -> None:
     (digits,) = (each for each in CONTESTS if each.name == "digits")
     found = standing(digits, contest_runs("digits", 0.75, other=0.9))
     assert found is not None and found.is_worse and not found.is_better
     assert found.recommended.baseline == "no_sharing"
     assert found.recommended.over_baseline.mean == approx(-5.0, abs=0.11)
     own = contest_section(digits, contest_runs("digits", 0.85))
-    assert own.sentences[0].startswith("Recommended is better than the better way by hand, no sh")
+    assert own.sentences[0].startswith("Recommended is better than the better fixed pattern, no ")
     assert len(own.tables[0].rows) == 4
     assert "allotment run remedy --suite digits" in contest_section(digits, []).sentences[0]
 
 
-def test_better_than_one_way_by_hand_is_not_better_than_both() -> None:
+def test_better_than_one_fixed_pattern_is_not_better_than_both() -> None:
     (digits,) = (each for each in CONTESTS if each.name == "digits")
     found = standing(digits, contest_runs("digits", 0.8))
     assert found is not None and not found.is_worse and not found.is_better
@@ -186,7 +186,7 @@ def test_a_choice_of_each_seed_goes_by_validation_alone() -> None:
     found = standing(digits, records)
     assert found is not None
     assert found.chosen.mean == approx(0.5 * (90 + 70) - 80)
-    # Of the ways by hand, the first at even seeds (where both are level) and the other at odd ones.
+    # Of the fixed patterns, the first at even seeds (where both are level), else the other.
     assert found.chosen_over_chosen.mean == approx(0.5 * (90 - 80))
 
 

@@ -67,25 +67,26 @@ def pays_from(least: int, rho: float) -> Callable[[Point], float]:
     [
         (
             pays_from(1_000, 0.4),  # at two of three points
-            "Learn the sharing with 1,000, 5,000 and unlimited examples per task: -25 to +50 % of "
-            "the loss are gained over the better way by hand. Do not learn it with 50 and 200 "
-            "examples: no sharing is better there (-25 to -25 % of the loss).",
+            "Learn the sharing with 1,000, 5,000 and unlimited examples per task: the loss is 25 % "
+            "higher to 50 % lower than with the better of no sharing and a shared bottom. Do not "
+            "learn it with 50 and 200 examples: no sharing is better, and the loss of learnt gates "
+            "is 25 % higher.",
         ),
         (
             pays_from(0, 0.0),
-            "Learn the sharing with 50, 200, 1,000, 5,000 and unlimited examples per task: +50 to "
-            "+50 % of the loss are gained over the better way by hand.",
+            "Learn the sharing with 50, 200, 1,000, 5,000 and unlimited examples per task: the "
+            "loss is 50 % lower than with the better of no sharing and a shared bottom.",
         ),
         (
             lambda point: 1.0 if point.rho == 0.4 and point.n_examples == 50 else 2.0,
-            "With 50, 200, 1,000, 5,000 and unlimited examples it makes little difference (+0 to "
-            "+50 % of the loss).",
+            "With 50, 200, 1,000, 5,000 and unlimited examples it makes little difference: the "
+            "loss is 0 to 50 % lower.",
         ),
         (
             lambda point: 3.0 if point.n_examples is None else 2.0,
-            "Do not learn it with unlimited examples: no sharing is better there (-50 to -50 % of "
-            "the loss). With 50, 200, 1,000 and 5,000 examples it makes little difference (+0 to "
-            "+0 % of the loss).",
+            "Do not learn it with unlimited examples: no sharing is better, and the loss of learnt "
+            "gates is 50 % higher. With 50, 200, 1,000 and 5,000 examples it makes little "
+            "difference: the loss is 0 % lower.",
         ),
     ],
 )

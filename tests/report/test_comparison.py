@@ -6,7 +6,13 @@ import numpy as np
 
 from allotment._schema import Evaluation
 from allotment.records import RunRecord
-from allotment.report import ReportRow, ReportSpec, comparison_table, markdown_comparison
+from allotment.report import (
+    ReportRow,
+    ReportSpec,
+    comparison_table,
+    markdown_comparison,
+    ranking_summary,
+)
 from allotment.report._section import section
 from tests.records.made_up import a_header, a_record, an_evaluation, an_outcome
 
@@ -113,6 +119,23 @@ def test_a_method_without_a_result_on_a_suite_has_no_rank() -> None:
     assert "2 methods on 2 suites: too few for the test." in page
     alone = markdown_comparison([], [a_spec("digits")])
     assert "Not run yet: no two methods have a result on one suite." in alone
+
+
+def test_the_summary_names_the_best_rank_and_the_best_on_each_suite() -> None:
+    specs = {suite: a_spec(suite) for suite in ("digits", "mnist", "census")}
+    records = [
+        *runs("digits", "shared_bottom", 0.5),
+        *runs("digits", "gumbel", 0.6),
+        *runs("digits", "mmoe", 0.7),
+        *runs("mnist", "shared_bottom", 0.5),
+        *runs("mnist", "gumbel", 0.6),
+    ]
+    assert ranking_summary(records, specs) == (
+        "Of 2 ways of sharing with results on all of 2 suites, learning rates searched alike, "
+        "Gumbel-Matrix has the best mean rank, 1.0. No two are told apart by mean ranks at the 5 % "
+        "level (Nemenyi). The best on each suite, of all that fit it: MMoE on digits; "
+        "Gumbel-Matrix on mnist."
+    )
 
 
 def test_scores_are_shown_task_by_task() -> None:

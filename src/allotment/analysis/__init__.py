@@ -100,6 +100,7 @@ from ._pareto import pareto as pareto
 from ._pareto import used_parameters as used_parameters
 from ._ranking import Ranking as Ranking
 from ._ranking import critical_difference as critical_difference
+from ._ranking import leaders as leaders
 from ._ranking import ranked as ranked
 from ._ranking import ranking as ranking
 from ._relatedness import Family as Family

@@ -1,4 +1,4 @@
-"""What learning the sharing gains over deciding it by hand, seed by seed."""
+"""What learning the sharing gains over a fixed pattern, seed by seed."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence

@@ -132,6 +132,23 @@ def ranked(suites: Mapping[str, Mapping[str, Sequence[RunRecord]]]) -> tuple[Ran
     return ranking(kept, values, higher_is_better=is_higher), ", ".join(missing)
 
 
+def leaders(suites: Mapping[str, Mapping[str, Sequence[RunRecord]]]) -> dict[str, str]:
+    """Returns the method whose median run is best on each suite that ran, with a rank or without.
+
+    >>> leaders({"not run": {"a": [], "b": []}})
+    {}
+
+    Args:
+        suites: The runs of each method of each suite.
+    """
+    found = {name: _medians(methods) for name, methods in suites.items()}
+    return {
+        name: (max if _is_higher(suites[name]) else min)(medians, key=medians.__getitem__)
+        for name, medians in found.items()
+        if medians
+    }
+
+
 def _everywhere(suites: Sequence[Mapping[str, float]]) -> tuple[list[str], list[str]]:
     """Returns the methods that have a value on every suite, and those that miss one."""
     every = dict.fromkeys(method for medians in suites for method in medians)

@@ -11,7 +11,7 @@ from rich.markup import escape
 
 from ..paper import (
     CAUSES,
-    COMPARISONS,
+    COMPARED,
     EXPERIMENTS,
     HEADLINES,
     MAP_PAGE,
@@ -127,6 +127,7 @@ def generated_pages(root: Path) -> dict[Path, str]:
         deployment_blocks,
         markdown_comparison,
         markdown_results,
+        ranking_summary,
         scale_blocks,
         speed_table,
         with_block,
@@ -135,15 +136,17 @@ def generated_pages(root: Path) -> dict[Path, str]:
     results, docs = root / "results", root / "docs"
     records, compared, when = _kept(root)
     specs = [_remarked(each, results) for each in report_specs(records)]
-    suites = [_remarked(each.report_spec(compared), results) for each in COMPARISONS]
+    suites = {
+        name: _remarked(each.report_spec(compared), results) for name, each in COMPARED.items()
+    }
     well_trained = {(WELL_TRAINED.name, method.name) for method in WELL_TRAINED.methods}
     compared += [r for r in records if (r.header.experiment, r.header.method) in well_trained]
-    suites.append(WELL_TRAINED.report_spec(compared))
     speed = f"\n## Speed\n\n{speed_table(results / 'speed')}\n"
+    readme = _readme_blocks(results, records, specs, when)
     blocks = {
         docs / "scale.md": scale_blocks(results / "speed"),
         docs / "deploy.md": deployment_blocks(results / "deploy"),
-        root / "README.md": _readme_blocks(results, records, specs, when),
+        root / "README.md": {**readme, "ranks": ranking_summary(compared, suites)},
     }
     filled = {path: path.read_text(encoding="utf-8") for path in blocks}
     for path, parts in blocks.items():
@@ -151,7 +154,9 @@ def generated_pages(root: Path) -> dict[Path, str]:
             filled[path] = with_block(filled[path], name, text)
     return {
         docs / "results.md": markdown_results(records, specs) + speed,
-        docs / "comparison.md": markdown_comparison(compared, suites),
+        docs / "comparison.md": markdown_comparison(
+            compared, [*suites.values(), WELL_TRAINED.report_spec(compared)]
+        ),
         docs / "when.md": _when_page(results, when),
         **filled,
     }
@@ -190,7 +195,7 @@ def _readme_blocks(
 def _kept(root: Path) -> tuple[list[RunRecord], list[RunRecord], list[RunRecord]]:
     """Returns the kept runs, and those of comparisons and of when gates pay, on other pages."""
     pages: list[list[RunRecord]] = [[], [], []]
-    places = {each.name: 1 for each in COMPARISONS} | {each.name: 2 for each in WHEN}
+    places = {each.name: 1 for each in COMPARED.values()} | {each.name: 2 for each in WHEN}
     for record in read_kept(root / "results"):
         pages[places.get(record.header.experiment, 0)].append(record)
     experiments, comparisons, when = pages

@@ -13,7 +13,7 @@ from ._causes import CAUSES as CAUSES
 from ._causes import causes_page as causes_page
 from ._census import census as census
 from ._clusters import three_clusters as three_clusters
-from ._comparison import COMPARISONS as COMPARISONS
+from ._comparison import COMPARED as COMPARED
 from ._comparison import SUITES as SUITES
 from ._comparison import WELL_TRAINED as WELL_TRAINED
 from ._images import digits as digits

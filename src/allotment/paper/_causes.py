@@ -58,7 +58,7 @@ class Suite:
 
     @property
     def methods(self) -> list[Method]:
-        """All that is trained: by hand first, then plain gates and their changes."""
+        """All that is trained: fixed patterns first, then plain gates and their changes."""
         _, shared, alone = self.rates
         _, joint_shared, joint_alone = self.joint_rates
         joint = [] if joint_alone is None else [self._at(_joint(self.alone), joint_alone)]
@@ -203,7 +203,7 @@ CAUSES_TEXT = (
     "seed by seed, with the 90 % interval: percentage points, or percent of the loss on pairs. "
     "One interval in ten leaves out 0 by chance alone. On held-out examples gates are not fitted "
     "to what weights are fitted to, but weights have a fifth fewer examples. Joint steps are fewer "
-    "by the number of tasks, with learning rates of their own, and are held against ways by hand "
+    "by the number of tasks, with learning rates of their own, and are held against fixed patterns "
     "with joint steps, on census against a shared bottom alone. The commands are "
     f"{', '.join(f'`allotment run causes --suite {suite.name}`' for suite in CAUSES_SUITES)}."
 )

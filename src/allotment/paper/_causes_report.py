@@ -34,7 +34,7 @@ class Row:
     label: str
     result: Estimate
     effect: Advantage | None  # beside what it is one change of
-    over_hand: Advantage | None  # beside the better of the two ways by hand
+    over_hand: Advantage | None  # beside the better of the two fixed patterns
     share_open: Estimate
 
 
@@ -47,7 +47,7 @@ def rows(suite: Suite, records: Sequence[RunRecord]) -> dict[str, Row]:
         if method.name not in runs:
             continue
         change = causes.get(method.name)
-        cause = change.cause if change else CAPACITY if method.name == NARROW else "By hand"
+        cause = change.cause if change else CAPACITY if method.name == NARROW else "Fixed pattern"
         found[method.name] = Row(
             cause=cause or "Plain gates",
             label=method.label,
@@ -76,7 +76,7 @@ def _effect(runs: Runs, name: str, beside: str) -> Advantage | None:
 
 
 def _over_hand(runs: Runs, name: str, suite: Suite) -> Advantage | None:
-    """Returns what a method has over the better way by hand, which takes steps as it does."""
+    """Returns what a method has over the better fixed pattern, which takes steps as it does."""
     trained = {method.name for method in suite.methods}
     named = (each + JOINT * name.endswith(JOINT) for each in suite.by_hand)
     by_hand = [each for each in named if each in trained]
@@ -97,7 +97,7 @@ def causes_section(suite: Suite, records: Sequence[RunRecord]) -> OwnSection:
         Column("Change", lambda row: row.label, kind="name"),
         Column(f"Validation {what}", lambda row: row.result.scaled(factor).value_text),
         Column(f"What the change brings, {unit}", lambda row: _text(row.effect)),
-        Column(f"Over the better by hand, {unit}", lambda row: _text(row.over_hand)),
+        Column(f"Over the better fixed, {unit}", lambda row: _text(row.over_hand)),
         Column("Gates open", lambda row: f"{100 * row.share_open.mean:.0f} %"),
         Column("Seeds", lambda row: str(row.result.n)),
     ]

@@ -54,7 +54,7 @@ GUMBEL = Method(name="gumbel", label="Gumbel-Matrix", allocation=using(GumbelMat
 
 @dataclass(frozen=True, kw_only=True)
 class Ways:
-    """The ways of sharing of a map: two that are decided by hand, gates, and the best by hand."""
+    """The ways of sharing of a map: two fixed patterns, gates, and the oracle pattern."""
 
     alone: Method = NO_SHARING
     shared: Method = SHARED_BOTTOM_MEAN
@@ -182,16 +182,16 @@ MAPS = (
 
 MAP_PAGE = (
     "When learnt gates pay",
-    "Gates of Gumbel-Matrix beside what one would decide by hand: no sharing, and a shared bottom "
-    "whose components are averaged; all have the same components, data and number of steps. A "
-    "task has so many labelled examples, of which a fifth is for validation, which chooses the "
-    "weights of each run and, for each method at each point, one of two learning rates by the "
-    "mean over seeds. Test examples are others, the same for all methods of a seed. The gain is "
-    "that over the better of the two by hand, seed by seed; which one is better is chosen by its "
-    "mean test result over the same seeds, which makes it look a little too good and the gain a "
-    "little too small. One interval in ten leaves out 0 by chance alone. Relatedness is the "
-    "cosine between the directions of two tasks of a pair; pairs have nothing in common. The "
-    "oracle pattern lets the tasks of a pair share their components, and pairs none. The commands "
+    "Gates of Gumbel-Matrix beside two fixed patterns: no sharing, and a shared bottom whose "
+    "components are averaged. All have the same components, data and number of steps. A task has "
+    "so many labelled examples, of which a fifth is for validation, which chooses the weights of "
+    "each run and, for each method at each point, one of two learning rates by the mean over "
+    "seeds. Test examples are others, the same for all methods of a seed. The gain is that over "
+    "the better of the two patterns, seed by seed. Which one is better is decided by its mean test "
+    "result over the same seeds, which flatters it a little and makes gains look smaller. One "
+    "interval in ten leaves out 0 by chance alone. Relatedness is the cosine between the "
+    "directions of the two tasks of a pair; different pairs have nothing in common. In the oracle "
+    "pattern the tasks of a pair share their components, and pairs share none. The commands "
     f"are {', '.join(f'`allotment run {each.name}`' for each in MAPS)}.",
 )
 

@@ -30,7 +30,7 @@ Key = TypeVar("Key")  # a point, or a condition
 
 
 def gains(ways: Ways, records: Sequence[RunRecord]) -> dict[str, Gain]:
-    """Returns what gates gain under each condition that has runs of all ways by hand and of them.
+    """Returns what gates gain under each condition that has runs of all fixed patterns and of them.
 
     Of the learning rates of a way, the runs with the best on validation count.
     """
@@ -109,25 +109,39 @@ def _by_size(usual: Mapping[Point, Gain], labels: Mapping[str, str]) -> str:
     sizes, cells = where(1)
     if sizes:
         said.append(
-            f"Learn the sharing with {_counts(sizes)} examples per task: {_range(cells)} are "
-            "gained over the better way by hand."
+            f"Learn the sharing with {_counts(sizes)} examples per task: the loss is "
+            f"{_change(cells)} than with the better of no sharing and a shared bottom."
         )
     sizes, cells = where(-1)
     if sizes:
         best = Counter(cell.baseline for cell in cells).most_common(1)[0][0]
         said.append(
-            f"Do not learn it with {_counts(sizes)} examples: {labels[best]} is better there "
-            f"({_range(cells)})."
+            f"Do not learn it with {_counts(sizes)} examples: {labels[best]} is better, and the "
+            f"loss of learnt gates is {_change(cells)}."
         )
     sizes, cells = where(0)
     if sizes:
-        said.append(f"With {_counts(sizes)} examples it makes little difference ({_range(cells)}).")
+        said.append(
+            f"With {_counts(sizes)} examples it makes little difference: the loss is "
+            f"{_change(cells)}."
+        )
     return " ".join(said)
 
 
-def _range(cells: Sequence[Gain]) -> str:
+def _change(cells: Sequence[Gain]) -> str:
+    """Returns between what the loss changes over some cells."""
     means = [cell.over_baseline.mean for cell in cells]
-    return f"{min(means):+z.0f} to {max(means):+z.0f} % of the loss"
+    low, high = min(means), max(means)
+    if low >= 0:
+        return f"{_span(low, high)} % lower"
+    if high <= 0:
+        return f"{_span(-high, -low)} % higher"
+    return f"{-low:.0f} % higher to {high:.0f} % lower"
+
+
+def _span(low: float, high: float) -> str:
+    """Returns two whole numbers, or one where they are equal."""
+    return " to ".join(dict.fromkeys(f"{value:z.0f}" for value in (low, high)))
 
 
 def _over_points(usual: Mapping[Point, Gain], labels: Mapping[str, str], ways: Ways) -> str:

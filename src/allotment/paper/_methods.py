@@ -52,7 +52,7 @@ GUMBEL_BUDGET = Method(
 )
 
 METHODS = (
-    # Decided by hand.
+    # Fixed patterns.
     SINGLE_TASK,
     NO_SHARING,
     SHARED_BOTTOM,

@@ -31,7 +31,7 @@ KINDS = {
     for kind, text, prefix, experiments in (
         ("comparison", "all ways of sharing on one suite, on equal terms", PREFIX, COMPARISONS),
         ("causes", "why gates lose: one change for each cause", CAUSES_PREFIX, CAUSES),
-        ("remedy", "the recommended allocation beside ways by hand", REMEDY_PREFIX, REMEDIES),
+        ("remedy", "the recommended allocation beside fixed patterns", REMEDY_PREFIX, REMEDIES),
     )
 }
 KINDS["comparison"][1]["omniglot"] = WELL_TRAINED.name  # of which it is a part

@@ -18,7 +18,7 @@ from ._causes_report import NOTHING, Runs, finished_runs
 from ._remedy import CONTESTS, GUMBEL, RECOMMENDED, REMEDY_PREFIX, SHARED, Contest
 
 PAGE = frozenset({Place.PAGE})
-N_BETTER = 3  # suites on which it should be better than all ways by hand
+N_BETTER = 3  # suites on which it should be better than every fixed pattern
 _LABELS = {1: "better than", 0: "not told from", -1: "worse than"}
 
 
@@ -28,11 +28,11 @@ class Standing:
 
     contest: Contest
     runs: Runs
-    recommended: Gain  # over the better way by hand
+    recommended: Gain  # over the better fixed pattern
     gumbel: Gain | None
-    over_each: tuple[Advantage, ...]  # over every way by hand
-    chosen: Advantage  # of each seed the run that is best on validation, over the better by hand
-    chosen_over_chosen: Advantage  # over a choice among the ways by hand alone
+    over_each: tuple[Advantage, ...]  # over every fixed pattern
+    chosen: Advantage  # of each seed the run that is best on validation, over the better pattern
+    chosen_over_chosen: Advantage  # over such a choice among the fixed patterns
 
     @property
     def is_worse(self) -> bool:
@@ -44,7 +44,7 @@ class Standing:
 
 
 def standing(contest: Contest, records: Sequence[RunRecord]) -> Standing | None:
-    """Returns how it does on a suite, if all ways by hand ran there."""
+    """Returns how it does on a suite, if all fixed patterns ran there."""
     runs = finished_runs(REMEDY_PREFIX + contest.name, records)
     if RECOMMENDED.name not in runs:
         return None
@@ -123,7 +123,7 @@ def _verdict(found: Standing) -> str:
     labels = {method.name: method.label for method in found.contest.methods}
     own = found.recommended
     _, _, unit = _units(found.runs[RECOMMENDED.name])
-    which = "the better way by hand" if len(found.contest.by_hand) > 1 else "the one way by hand"
+    which = "the better fixed pattern" if len(found.contest.by_hand) > 1 else "the fixed pattern"
     return (
         f"{RECOMMENDED.label} is {_LABELS[own.over_baseline.sign]} {which}, "
         f"{labels[own.baseline].lower()}: {advantage_text(own.over_baseline)} {unit}."
@@ -173,11 +173,11 @@ def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
         Column("Shared bottom (mean)", lambda name: result(SHARED, name)),
         Column("No sharing", alone),
         Column(
-            "Recommended over the better by hand", over(lambda own: own.recommended.over_baseline)
+            "Recommended over the better fixed", over(lambda own: own.recommended.over_baseline)
         ),
         Column("Gumbel-Matrix over it", over(gumbel)),
         Column("Chosen on validation over it", over(lambda own: own.chosen)),
-        Column("… over ways by hand so chosen", over(lambda own: own.chosen_over_chosen)),
+        Column("… over the fixed so chosen", over(lambda own: own.chosen_over_chosen)),
     ]
     ran = [own for own in found.values() if own is not None]
     said = [_goal_text(ran), *_choice_text(ran)]
@@ -193,11 +193,13 @@ def _choice_text(ran: Sequence[Standing]) -> list[str]:
         return _list([own.contest.name for own in ran if of(own).sign == sign])
 
     return [
-        "Whoever trains all of these ways and takes, for each seed, the one that is best on "
-        "validation, as `result.baselines.network()` does, is better than the better way by hand "
-        f"on {named(lambda own: own.chosen, 1)} and worse on {named(lambda own: own.chosen, -1)}.",
-        "Part of that is having several runs to choose from: beside a choice among the ways by "
-        f"hand alone, it is better on {named(lambda own: own.chosen_over_chosen, 1)} and worse on "
+        "Train it and both fixed patterns and keep the best on validation, which is what "
+        "`result.baselines.network()` does: over seeds that is better than the better fixed "
+        f"pattern on {named(lambda own: own.chosen, 1)} and worse on "
+        f"{named(lambda own: own.chosen, -1)}.",
+        "Part of that comes from having several runs to choose from: against the same choice "
+        "between the fixed patterns alone, it is better on "
+        f"{named(lambda own: own.chosen_over_chosen, 1)} and worse on "
         f"{named(lambda own: own.chosen_over_chosen, -1)}.",
     ]
 
@@ -212,12 +214,11 @@ def _goal_text(ran: Sequence[Standing]) -> str:
     missing = [each.name for each in CONTESTS if each not in present]
     left = f" Not run yet: {_list(missing)}." if missing else ""
     return (
-        "`al.recommended`, the allocation to begin with, should be nowhere worse than the better "
-        "of a shared bottom and no sharing, and better than both on at least "
-        f"{N_BETTER} of {len(CONTESTS)} suites. That {_is_met(worse, better, missing)}: on "
-        f"{len(ran)} suites run with seeds that no choice saw, it is better than both on "
-        f"{_list(better)} and worse than the better one on {_list(worse)} (90 % intervals, seed by "
-        f"seed).{left}"
+        "The goal for `al.recommended`, the allocation to begin with: never worse than the better "
+        f"of a shared bottom and no sharing, and better than both on at least {N_BETTER} of "
+        f"{len(CONTESTS)} suites. It {_is_met(worse, better, missing)}: of the {len(ran)} that "
+        f"ran, with seeds that no choice saw, it beats both on {_list(better)} and loses to the "
+        f"better one on {_list(worse)} (90 % intervals, seed by seed).{left}"
     )
 
 

@@ -27,6 +27,7 @@ from ._benchmarks import speed_table as speed_table
 from ._benchmarks import timing_table as timing_table
 from ._comparison import comparison_table as comparison_table
 from ._comparison import markdown_comparison as markdown_comparison
+from ._comparison import ranking_summary as ranking_summary
 from ._comparison import ranking_table as ranking_table
 from ._curves import probabilities_over_time as probabilities_over_time
 from ._deployment import budget_table as budget_table

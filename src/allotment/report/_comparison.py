@@ -1,7 +1,7 @@
 """Many methods on several suites of tasks: a table for each suite, and one of their ranks."""
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from statistics import median
@@ -12,6 +12,7 @@ from ..analysis import (
     Estimate,
     Ranking,
     estimate,
+    leaders,
     measure,
     n_decimals,
     paired_difference,
@@ -196,10 +197,7 @@ def _suite_text(part: Section) -> str:
 
 def _ranking_text(parts: Sequence[Section]) -> str:
     """Returns the ranks over all suites that were run, and what tests say of them."""
-    methods = [{row.spec.label for row in part.rows} | set(part.spec.left_out) for part in parts]
-    whole = [p for p, own in zip(parts, methods, strict=True) if own >= set().union(*methods)]
-    runs = {part.spec.title: {row.spec.label: row.finished for row in part.rows} for part in whole}
-    found, missing = ranked(runs)
+    found, missing = ranked(_runs_by_suite({part.spec.title: part for part in parts}))
     blocks = ["## Ranks over suites", fill(_RANKING, 100)]
     if found is None:
         blocks.append("Not run yet: no two methods have a result on one suite.")
@@ -208,6 +206,47 @@ def _ranking_text(parts: Sequence[Section]) -> str:
     if missing:
         blocks.append(f"Without a result on every suite, and so without a rank: {missing}.")
     return "\n\n".join(blocks) + "\n"
+
+
+def _runs_by_suite(parts: Mapping[str, Section]) -> dict[str, dict[str, list[RunRecord]]]:
+    """Returns the runs of each method on the suites that compare, or leave out, all methods."""
+    methods = {
+        n: {row.spec.label for row in p.rows} | set(p.spec.left_out) for n, p in parts.items()
+    }
+    every = set().union(*methods.values())
+    return {
+        name: {row.spec.label: row.finished for row in part.rows}
+        for name, part in parts.items()
+        if methods[name] >= every
+    }
+
+
+def ranking_summary(records: Sequence[RunRecord], specs: Mapping[str, ReportSpec]) -> str:
+    """Returns which method ranks best over suites and which is first on each, in a paragraph.
+
+    >>> from allotment.report import ranking_summary
+    >>> ranking_summary([], {})
+    'The comparison (`allotment run comparison --suite NAME`) is not run yet.'
+
+    Args:
+        records: Of all suites.
+        specs: What tables show of each suite, by its name.
+    """
+    runs = _runs_by_suite({name: section(records, spec) for name, spec in specs.items()})
+    found, _ = ranked(runs)
+    if found is None:
+        return "The comparison (`allotment run comparison --suite NAME`) is not run yet."
+    first = min(range(len(found.methods)), key=found.mean_ranks.__getitem__)
+    led: dict[str, list[str]] = {}
+    for suite, method in leaders(runs).items():
+        led.setdefault(method, []).append(suite)
+    leading = "; ".join(f"{method} on {', '.join(suites)}" for method, suites in led.items())
+    return (
+        f"Of {len(found.methods)} ways of sharing with results on all of {found.n_suites} suites, "
+        f"learning rates searched alike, {found.methods[first]} has the best mean rank, "
+        f"{found.mean_ranks[first]:.1f}. {_told_apart(found)} The best on each suite, of all that "
+        f"fit it: {leading}."
+    )
 
 
 def ranking_table(found: Ranking) -> Table:
@@ -239,10 +278,20 @@ def _verdict(found: Ranking) -> str:
     )
 
 
-def _pairs_apart(found: Ranking) -> str:
+def _n_apart(found: Ranking) -> int:
     """Returns how many pairs of methods are at least the critical difference apart."""
     ranks = sorted(found.mean_ranks)
-    n = sum(b - a >= found.critical_difference for a, b in combinations(ranks, 2))
+    return sum(b - a >= found.critical_difference for a, b in combinations(ranks, 2))
+
+
+def _told_apart(found: Ranking) -> str:
+    n = _n_apart(found)
+    pairs = f"{n} of {math.comb(len(found.methods), 2)} pairs" if n else "No two"
+    return f"{pairs} are told apart by mean ranks at the 5 % level (Nemenyi)."
+
+
+def _pairs_apart(found: Ranking) -> str:
+    ranks, n = sorted(found.mean_ranks), _n_apart(found)
     if not n:
         return f"No two are that far apart: the first and the last by {ranks[-1] - ranks[0]:.2f}."
     return f"{n} of {math.comb(len(ranks), 2)} pairs are that far apart."
