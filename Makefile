@@ -8,9 +8,7 @@ DEV := $(VENV)/.dev-installed
 CHECKED := src tests tools $(wildcard benchmarks examples)
 # Material for MkDocs is maintained until May 2027 and says so at every build; docs/log.md has it.
 MKDOCS := NO_MKDOCS_2_WARNING=1 $(PYTHON) -m mkdocs
-# One process more than there are cores: some tests wait for processes of their own.
-PYTEST = OMP_NUM_THREADS=1 $(PYTHON) -m pytest --dist loadgroup \
-	-n $$($(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
+PYTEST := OMP_NUM_THREADS=1 $(PYTHON) -m pytest -n auto --dist loadgroup
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow test-gpu metrics missing format docs site wheel clean

@@ -6,6 +6,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from pytest import mark
+
 from tests.cli.conftest import Command
 from tests.cli.processes import ended, started
 from tests.cli.test_bad_input import assert_one_sentence
@@ -74,6 +76,7 @@ def results(out: Path) -> dict[str, Any]:
     return kept
 
 
+@mark.slow  # at every change, launchers are stopped and their processes killed without a command
 def test_workers_stopped_and_killed_with_their_sweep_change_nothing(
     allotment: Command, tmp_path: Path
 ) -> None:
