@@ -3,9 +3,9 @@
 import gc
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -34,17 +34,32 @@ def pytest_collection_finish() -> None:
 
 @pytest.fixture(autouse=True, scope="session")
 def no_notes() -> Iterator[None]:
-    """Keeps torch from noting the shapes and the stack of each operation that it records.
+    """Keeps torch from noting the shapes and the stack of each operation that the engine records.
 
-    Nothing reads these notes, and they are half of the time of a recording.
+    The engine reads none of these notes, and they are half of the time of a recording. What
+    `torch.export` follows is read by them, and keeps its shapes.
     """
     from torch._subclasses import fake_tensor
     from torch.fx.experimental import proxy_tensor
 
+    from allotment._engine import _recording
+
+    make_fx = proxy_tensor.make_fx
+
+    def without_notes(function: Callable[..., Any], **options: Any) -> Callable[..., Any]:
+        traced = make_fx(function, **options)
+
+        def record(*arguments: Any) -> Any:
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(proxy_tensor, "set_meta", lambda proxy, value: proxy)
+                return traced(*arguments)
+
+        return record
+
     nothing = SimpleNamespace(extract_stack=list, format_list=list)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(fake_tensor, "traceback", nothing)
-        patch.setattr(proxy_tensor, "set_meta", lambda proxy, value: proxy)
+        patch.setattr(_recording, "make_fx", without_notes)
         yield
 
 
