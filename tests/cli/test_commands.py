@@ -150,7 +150,7 @@ def test_what_is_written_beside_kept_results_stands_on_their_page(allotment: Com
 def a_repository() -> None:
     Path("docs").mkdir()
     blocks = {
-        "README.md": ("results", "speed", "map"),
+        "README.md": ("results", "speed", "map", "ranks"),
         "docs/scale.md": ("growth", "launchers", "lightning", "large", "devices"),
         "docs/deploy.md": ("budgets", "trunk", "growth"),
     }
