@@ -5,10 +5,10 @@ import pytest
 from numpy.testing import assert_allclose
 from pytest import approx
 
-from allotment.analysis import error_curves, late_change, loss_band
+from allotment.analysis import accuracy_by_checkpoint, error_curves, late_change, loss_band
 from allotment.analysis._curves import smooth
 from allotment.records import RunRecord
-from tests.records.made_up import a_header, a_record, an_evaluation, failed_run
+from tests.records.made_up import a_header, a_record, an_evaluation, an_outcome, failed_run
 
 
 def flat(level: float, rounds: list[int], seed: int = 0) -> RunRecord:
@@ -91,3 +91,35 @@ def test_late_change_is_between_the_means_of_the_last_two_quarters() -> None:
 
 def test_runs_that_did_not_look_in_both_quarters_have_no_late_change() -> None:
     assert late_change([a_record(), looks({80: 0.1}), looks({20: 0.2, 80: 0.1})]).n == 0
+
+
+def chosen(*checks: list[float]) -> RunRecord:
+    """A run of two tasks with these validation accuracies, chosen among them."""
+    seen = tuple(
+        (10 * (at + 1), an_evaluation(np.array(row), "validation")) for at, row in enumerate(checks)
+    )
+    return a_record(outcome=an_outcome(best_round=10), validation=seen)
+
+
+def test_accuracies_of_checkpoints_are_of_one_for_all_tasks_of_one_for_each_or_of_none() -> None:
+    run = chosen([0.2, 0.3], [0.9, 0.5], [0.6, 0.9], [0.7, 0.5])
+    other = chosen([0.5, 0.5], [0.5, 0.7])
+    found = accuracy_by_checkpoint([run, other])
+    assert {name: each.mean for name, each in found.items()} == approx(
+        {
+            "the best of a run": (0.75 + 0.6) / 2,
+            "the best of each task": (0.9 + 0.6) / 2,
+            "mean over the later half": (0.675 + 0.6) / 2,
+        }
+    )
+    assert found["the best of a run"].sd == approx(np.std([0.75, 0.6], ddof=1))
+
+
+def test_a_task_without_accuracies_takes_no_part_in_choosing_a_checkpoint() -> None:
+    mixed = chosen([np.nan, 0.3], [np.nan, 0.5])
+    assert accuracy_by_checkpoint([mixed])["the best of a run"].mean == approx(0.5)
+
+
+def test_runs_that_nothing_was_chosen_for_have_no_accuracies_of_checkpoints() -> None:
+    once, last = chosen([0.5, 0.5]), looks({10: 0.4, 20: 0.2})
+    assert accuracy_by_checkpoint([once, last, a_record(), failed_run()]) == {}

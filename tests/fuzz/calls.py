@@ -180,7 +180,8 @@ def of_evidence() -> list[Call]:
         ({"record": runs[0]}, ["measure", "validation_measure", "embeddings", "used_shares"]),
         ({"records": runs},
          ["error_curves", "late_change", "summarise", "group_runs", "typical_run", "relatedness",
-          "accuracy_by_task", "loss_by_task", "score_by_task", "validation_loss_curves"]),
+          "accuracy_by_checkpoint", "accuracy_by_task", "loss_by_task", "score_by_task",
+          "validation_loss_curves"]),
     ]  # fmt: skip
     for arguments, names in alike:
         calls += [Call(name, getattr(analysis, name), arguments) for name in names]

@@ -139,6 +139,7 @@ def alphabets_run(
         for at in range(250, 3001, 250)
     )
     outcome = an_outcome(
+        best_round=3000,
         matrix=rows,
         probabilities=0.02 + 0.96 * rows,
         validation=an_evaluation(np.full(20, base + 0.01), "validation"),

@@ -4,7 +4,7 @@ import numpy as np
 
 from allotment.report import ReportRow
 from allotment.report._pages import section_tables
-from allotment.report._results import by_family, by_group, by_task
+from allotment.report._results import by_checkpoint, by_family, by_group, by_task
 from allotment.report._section import section
 from tests.records.made_up import accuracy_run, an_evaluation
 from tests.report.suites import ALPHABETS, CLUSTER_TASKS, OMNIGLOT, alphabets_run, clusters_run
@@ -52,6 +52,18 @@ def test_groups_have_their_lines_where_an_experiment_names_some() -> None:
     assert [row[0] for row in groups.rows] == ["two", "the rest"]
     assert {row[1:] for row in groups.rows} == {("7", "6.5")}
     assert groups in section_tables(section(found, apart))
+
+
+def test_validation_stands_by_the_checkpoint_that_it_is_taken_from() -> None:
+    found = [alphabets_run(0), alphabets_run(0, method="shared_bottom")]
+    table = by_checkpoint(section(found, OMNIGLOT))
+    assert table is not None
+    assert table.caption.startswith("Validation error, %, by checkpoint")
+    best, each, half = table.rows
+    assert best[1:] == each[1:]  # in made-up runs all tasks are alike
+    assert all(float(late) > float(first) for late, first in zip(half[1:], best[1:], strict=True))
+    assert table in section_tables(section(found, OMNIGLOT))
+    assert by_checkpoint(section(CLUSTER_RUNS, CLUSTERS)) is None  # the last weights are tested
 
 
 def test_few_tasks_have_none() -> None:

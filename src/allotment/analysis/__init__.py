@@ -59,6 +59,7 @@ from ._clusters import leaf_order as leaf_order
 from ._clusters import linkage as linkage
 from ._curves import Band as Band
 from ._curves import ErrorCurves as ErrorCurves
+from ._curves import accuracy_by_checkpoint as accuracy_by_checkpoint
 from ._curves import error_curves as error_curves
 from ._curves import late_change as late_change
 from ._curves import loss_band as loss_band

@@ -120,6 +120,31 @@ def _change(rounds: Floats, errors: Floats) -> float:
     return float(after.mean() - before.mean()) if len(before) else np.nan
 
 
+def accuracy_by_checkpoint(records: Sequence[RunRecord]) -> dict[str, Estimate]:
+    """Returns the mean validation accuracy over tasks, by the checkpoint that it is taken from.
+
+    The first, a run's best checkpoint, is the one that results report. To take the best of many
+    flatters it, and more so where each task has a best one of its own; the mean over the later half
+    of the checks is flattered by nothing. Empty where no run was chosen among several checks.
+    """
+    chosen = [r for r in records if r.finished and r.outcome.best_round is not None]
+    checks = [table for record in chosen if len(table := _by_check(record)) > 1]  # each [N, T]
+    if not checks:
+        return {}
+    return {
+        "the best of a run": estimate(table.mean(1).max() for table in checks),
+        "the best of each task": estimate(table.max(0).mean() for table in checks),
+        "mean over the later half": estimate(table[len(table) // 2 :].mean() for table in checks),
+    }
+
+
+def _by_check(record: RunRecord) -> Floats:
+    """Returns a run's validation accuracies, a row for each check, a column for each task."""
+    found = [seen.accuracies for _, seen in record.validation if seen.accuracies is not None]
+    accuracies = np.array(found, dtype=np.float64).reshape(len(found), -1)
+    return accuracies[:, np.isfinite(accuracies).all(0)]  # a regression has no accuracy
+
+
 def _errors(record: RunRecord) -> tuple[Floats, Floats]:
     """Returns the rounds of a run's validation checks, and its error there."""
     found = [(at, seen.accuracies) for at, seen in record.validation if seen.accuracies is not None]

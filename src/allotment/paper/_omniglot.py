@@ -28,12 +28,14 @@ ALPHABETS = (
 LEAKING = ("Sanskrit", "Japanese_(katakana)", "Korean", "Early_Aramaic")
 
 
-def omniglot(folder: str | Path | None = None, *, split: str = "clean") -> list[Task]:
+def omniglot(
+    folder: str | Path | None = None, *, split: str = "clean", seed: int = SPLIT_SEED
+) -> list[Task]:
     """Returns a task for each alphabet: which of its characters is drawn, true where there is ink.
 
     The twenty share one copy of the images. Of each character's 20 drawings 10 are for training,
-    4 for validation and 6 for the test; which ones follows from alphabet, character and drawer,
-    and not from the order of a file.
+    4 for validation and 6 for the test; which ones follows from seed, alphabet, character and
+    drawer, and not from the order of a file.
 
     With ``split="published"`` it leaks as the paper's does: the authors' loader reads two subsets
     beside the whole set, so that every drawing of four alphabets is in the pool twice before it is
@@ -42,6 +44,7 @@ def omniglot(folder: str | Path | None = None, *, split: str = "clean") -> list[
     Args:
         folder: Where prepared data sets lie; None: where they lie by default.
         split: "clean", or "published", which leaks.
+        seed: Of the split; all experiments have the same one.
     """
     check_choice("split", split, ["clean", "published"])
     arrays = load("omniglot", folder)
@@ -56,7 +59,7 @@ def omniglot(folder: str | Path | None = None, *, split: str = "clean") -> list[
     def task(alphabet: str) -> Task:
         n_copies = 2 if split == "published" and alphabet in LEAKING else 1
         parts = [
-            _parts(f"{alphabet}/{character}", rows.repeat(n_copies))
+            _parts(rows.repeat(n_copies), seed, f"{alphabet}/{character}")
             for character, rows in _characters(alphabet, names, characters, drawers)
         ]
         train, validation, test = (
@@ -88,9 +91,9 @@ def _characters(
         yield character, torch.from_numpy(rows[characters[rows] == character])
 
 
-def _parts(name: str, pool: Tensor) -> list[Tensor]:
+def _parts(pool: Tensor, seed: int, name: str) -> list[Tensor]:
     """Returns the rows of a character's training, validation and test drawings."""
-    return [pool[part] for part in split_rows(len(pool), SHARES, seed=SPLIT_SEED, use=name)]
+    return [pool[part] for part in split_rows(len(pool), SHARES, seed=seed, use=name)]
 
 
 CLEAN = "clean split"

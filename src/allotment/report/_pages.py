@@ -17,6 +17,7 @@ from ._explorer import MAX_POINTS, MAX_ROUNDS, page_json
 from ._figures import section_figures
 from ._provenance import provenance, provenance_text
 from ._results import (
+    by_checkpoint,
     by_family,
     by_group,
     by_task,
@@ -57,6 +58,7 @@ def section_tables(part: Section) -> list[Table]:
         difference_table(part),
         by_family(part),
         by_group(part),
+        by_checkpoint(part),
         *relatedness_tables(part),
         *usage_tables(part),
         *extra,

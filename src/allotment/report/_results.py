@@ -6,6 +6,7 @@ from itertools import chain, combinations
 from ..analysis import (
     Estimate,
     PairedDifference,
+    accuracy_by_checkpoint,
     accuracy_by_family,
     accuracy_by_group,
     accuracy_by_task,
@@ -218,6 +219,12 @@ def by_group(part: Section) -> Table | None:
     return _by_name(part, "Group", lambda runs: accuracy_by_group(runs, part.spec.groups))
 
 
+def by_checkpoint(part: Section) -> Table | None:
+    """Returns the validation accuracy, or error, by the checkpoint that it is taken from."""
+    label = "Validation error, %" if part.spec.shows_error else "Validation accuracy, %"
+    return _by_name(part, "Checkpoint", accuracy_by_checkpoint, label)
+
+
 def by_task(part: Section) -> Table | None:
     """Returns the accuracy, or the error, task by task, where tasks are many."""
     return _by_name(part, "Task", accuracy_by_task)
@@ -248,7 +255,10 @@ def _task_table(what: str, found: list[tuple[str, dict[str, Estimate]]]) -> Tabl
 
 
 def _by_name(
-    part: Section, what: str, accuracies: Callable[[Sequence[RunRecord]], dict[str, Estimate]]
+    part: Section,
+    what: str,
+    accuracies: Callable[[Sequence[RunRecord]], dict[str, Estimate]],
+    label: str = "",
 ) -> Table | None:
     ran = part.ran
     if not ran or not ran[0].display.task_by_task:
@@ -261,7 +271,7 @@ def _by_name(
     if not names:
         return None
     first: Column[str] = Column(what, str, kind="name")
-    return make_table([first, *columns], names, f"{part.measure_label}, by {what.lower()}")
+    return make_table([first, *columns], names, f"{label or part.measure_label}, by {what.lower()}")
 
 
 def _method_column(part: Section, label: str, found: dict[str, Estimate]) -> Column[str]:
