@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 from .._streams import stream
 from ..modules import Noise
 from ..settings import ROUNDS_PER_BLOCK
-from ..tasks import Task, as_inputs, as_targets, on_device, some_targets, target_spec
+from ..tasks import UNKNOWN, Task, as_inputs, as_targets, on_device, some_targets, target_spec
 from ._augmentation import Augmenter
 from ._batch import Batch, Block
 from ._batches import Batches, noise_widths
@@ -274,8 +274,24 @@ class StreamedLosses:
     def of_each(
         self, outputs: Tensor, targets: Sequence[Any], task: int | Tensor, run: int
     ) -> Tensor:
-        """Returns the loss of each example of one run's batch, ``[B]``."""
-        return loss_of_each(lambda y, own: self(y, own, task, run), outputs, [targets[0]])
+        """Returns the loss of each example of one run's batch, ``[B]``; NaN without a label."""
+        each = loss_of_each(lambda y, own: self(y, own, task, run), outputs, [targets[0]])
+        return torch.where(has_label(targets[0], len(each)), each, torch.nan)
+
+    def share(self, targets: Sequence[Any]) -> float:
+        """Returns what a mean over a piece's examples counts: pieces are averaged as they are."""
+        return 1.0
+
+
+def has_label(targets: Any, n: int) -> Tensor:
+    """Returns which of ``n`` examples have a label: all, but where labels are all -100.
+
+    >>> has_label(torch.tensor([[0, -100], [-100, -100]]), 2)
+    tensor([ True, False])
+    """
+    if not isinstance(targets, Tensor) or targets.is_floating_point():
+        return torch.tensor(True).expand(n)
+    return (targets != UNKNOWN).reshape(n, -1).any(dim=1)
 
 
 def _by_run(of_tasks: Sequence[Any]) -> list[list[Any]]:
