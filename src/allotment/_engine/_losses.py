@@ -168,8 +168,8 @@ def loss_of_each(loss_of: Callable[[Tensor, Any], Tensor], outputs: Tensor, targ
         found: Tensor = vmap(one, randomness="different")((outputs, targets))
     except RuntimeError as error:
         error.add_note(
-            "It should be one that `torch.func.vmap` takes: the loss of each example is asked for, "
-            "as some labels are not known, or an allocation `rewards_examples`."
+            "A loss should be one that `torch.func.vmap` takes where the loss of each example is "
+            "asked for: some labels are not known, or an allocation `rewards_examples`."
         )
         raise
     return torch.where(found.isnan(), torch.inf, found)
