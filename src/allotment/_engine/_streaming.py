@@ -96,6 +96,13 @@ class StreamedBatches(Batches):
             tasks[step : step + 1, run] = -1
         return tasks
 
+    def are_known(self, batch: Batch) -> Tensor | None:
+        if not self.shares_inputs:
+            return None
+        pieces = [piece.targets[-1] for piece in (batch, *batch.further)]  # by run, [T, B]
+        shares = [torch.stack([own.sum(dim=1) for own in piece]) for piece in pieces]
+        return torch.stack(shares).sum(dim=0) > 0
+
     def batch(self, block: Block, index: int | Tensor) -> Batch:
         """Returns a step's batch; it is fetched once, however often it is asked for."""
         key = (self._number, int(index))
