@@ -177,10 +177,12 @@ class StreamedBatches(Batches):
         ]
 
     def _look_at(self, run: int, of_task: str, x: Any, y: Any) -> None:
-        """Notes NaN in a batch, to be told should the loss be none: a loss may leave them out."""
+        """Notes NaN in a batch, and batches without a label, to be told should the loss be none."""
         for name, part in (("inputs", x), ("targets", y)):
             if not self._blame[run] and _has_nan(part):
                 self._blame[run] = f"the {name}{of_task} had NaN in a batch"
+        if not self._blame[run] and _has_no_label(y):
+            self._blame[run] = f"the targets{of_task} were all {UNKNOWN} in a batch"
 
     def blame(self, run: int) -> str:
         return self._blame[run]
@@ -308,6 +310,13 @@ def _by_run(of_tasks: Sequence[Any]) -> list[list[Any]]:
 
 def _batch_size(inputs: Any) -> int:
     return next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor))
+
+
+def _has_no_label(targets: Any) -> bool:
+    """Tells whether no label is known; what is not on the CPU is not looked at."""
+    if not isinstance(targets, Tensor) or targets.device.type != "cpu" or not targets.numel():
+        return False
+    return not has_label(targets, 1).any()
 
 
 def _has_nan(value: Any) -> bool:
