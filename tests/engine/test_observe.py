@@ -137,7 +137,9 @@ def test_a_loss_that_no_single_example_has_is_told_what_it_is_asked_for() -> Non
     with catch_warnings(), raises(RuntimeError, match="vmap") as found:
         simplefilter("ignore")  # that a step cannot be recorded
         fit(network, tasks, SETTINGS)
-    assert any("the loss of each example is asked for" in note for note in found.value.__notes__)
+    assert any(
+        "where the loss of each example is asked for" in note for note in found.value.__notes__
+    )
 
 
 @mark.parametrize("n_runs", [1, 2])

@@ -10,8 +10,10 @@ from torch import nn
 from torch.testing import assert_close
 
 import allotment as al
+from allotment.allocation import ScoreFunctionByExample
 from allotment.lightning import MultiTaskData, MultiTaskModule
 from allotment.settings import DynamicWeightAverage, UncertaintyWeighting
+from allotment.tasks import MultiLabel
 from tests.engine.own_allocations import ToldEach
 
 from .toy import SETTINGS, network, tasks, trainer
@@ -81,6 +83,28 @@ def images() -> tuple[al.MultiTaskNetwork, list[al.Task]]:
     x = torch.rand(40, 1, 6, 6)
     made = [al.Task("a", (x, x.mean((1, 2, 3)))), al.Task("b", (x, x.amax((1, 2, 3))))]
     return al.MultiTaskNetwork(None, [layer], {n: nn.Linear(32, 1) for n in "ab"}), made
+
+
+def test_masks_of_batches_without_a_label_take_the_steps_of_fit(tmp_path: Path) -> None:
+    x = torch.randn(16, 6, generator=torch.Generator().manual_seed(2))
+    targets = {"a": x[:, 0].clone(), "b": x[:, :3].argmax(dim=1), "c": x[:, 1]}
+    targets["a"][2:] = torch.nan  # the second batch has no label of this task
+    targets["b"][5:9] = -100
+    halves = [slice(0, 8), slice(8, 16)]
+    shared = MultiLabel([(x[own], {k: y[own] for k, y in targets.items()}) for own in halves])
+    own = [al.Task(name, shared, n_outputs=n) for name, n in zip("abc", (1, 3, 1), strict=True)]
+    settings = replace(SETTINGS, schedule="multi_label", penalties=al.Penalties())
+
+    def made() -> al.MultiTaskNetwork:
+        found = network()
+        masks = ScoreFunctionByExample(3, 3, n_features=6, target_rate=0.3, sparsity_weight=0.5)
+        found.layers[0].allocation = masks
+        found.number_layers()
+        return found
+
+    fitted = made()
+    al.fit(fitted, own, settings, seed=5)
+    assert_alike(trained(tmp_path, settings, own, made()), fitted.state_dict())
 
 
 @mark.parametrize("schedule", ["alternating", "multi_label"])

@@ -131,10 +131,10 @@ def test_the_summary_names_the_best_rank_and_the_best_on_each_suite() -> None:
         *runs("mnist", "gumbel", 0.6),
     ]
     assert ranking_summary(records, specs) == (
-        "Of 2 ways of sharing with results on all of 2 suites, learning rates searched alike, "
-        "Gumbel-Matrix has the best mean rank, 1.0. No two are told apart by mean ranks at the 5 % "
-        "level (Nemenyi). The best on each suite, of all that fit it: MMoE on digits; "
-        "Gumbel-Matrix on mnist."
+        "Of the 2 ways of sharing that ran on all 2 suites, each with the same search of learning "
+        "rates, Gumbel-Matrix has the best mean rank, 1.0. No two differ significantly in mean "
+        "rank (Nemenyi test at the 5 % level). The best on each suite, of all that fit it: "
+        "MMoE on digits; Gumbel-Matrix on mnist."
     )
 
 

@@ -9,7 +9,7 @@ from pytest import mark, param, raises
 from torch import Tensor, nn
 
 from allotment.allocation import GumbelMatrix, SharedBottom
-from allotment.modules import ModularLayer, MultiTaskNetwork
+from allotment.modules import ModularLayer, MultiTaskNetwork, modularize
 from allotment.tasks import MultiLabel, Task
 from allotment.training import evaluate, fit
 from tests.training.toy import N_INPUTS, SETTINGS, a_network, lines
@@ -120,6 +120,17 @@ def test_a_component_that_gives_no_tensor_is_named() -> None:
     with raises(
         ValueError, match=r"one tensor\. Found a tuple of Tensor, tuple from component 0 \(l"
     ):
+        fit(network, lines(2), SETTINGS)
+
+
+def test_a_model_that_gives_no_tensor_is_named_with_its_task() -> None:
+    class Two(nn.Linear):
+        def forward(self, x: Tensor) -> tuple[Tensor, Tensor]:  # type: ignore[override]
+            return super().forward(x), x
+
+    model = nn.Sequential(nn.Linear(N_INPUTS, 4), Two(4, 1))
+    network = modularize(model, {"0": 2}, tasks=["line 0", "line 1"])
+    with raises(ValueError, match=r"tuple of Tensor from the model for task 'line 0'\.$"):
         fit(network, lines(2), SETTINGS)
 
 

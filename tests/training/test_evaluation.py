@@ -171,6 +171,20 @@ def test_examples_that_are_compared_with_each_other_are_left_as_they_are(
     assert set(lengths) == {5, 9}
 
 
+def test_large_examples_that_are_compared_with_each_other_stay_in_one_batch(
+    monkeypatch: MonkeyPatch,
+) -> None:
+    def build() -> MultiTaskNetwork:
+        network = two_heads()
+        network.stem = nn.Sequential(nn.BatchNorm1d(N_INPUTS, track_running_stats=False))
+        return network
+
+    monkeypatch.setattr(_evaluation, "NUMBERS_AT_ONCE", {"cpu": 16 * N_INPUTS})
+    run = a_run(tasks=classes(3, 3, n_held_out=40), build=build)
+    (outcome,) = outcomes_of([run])
+    assert_equal(outcome.test, by_hand(run, outcome, "test"))
+
+
 @mark.parametrize("n_runs", [1, 2])
 def test_a_regression_has_losses_and_no_accuracies(n_runs: int) -> None:
     x, y = torch.randn(30, N_INPUTS), torch.randn(30)

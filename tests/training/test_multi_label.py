@@ -1,6 +1,8 @@
 """Examples with labels of several tasks: one batch, one pass over what tasks share."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -10,7 +12,7 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from allotment._engine import Trainer
-from allotment.allocation import FixedMatrix, GumbelMatrix
+from allotment.allocation import Allocation, FixedMatrix, GumbelMatrix, ScoreFunctionByExample
 from allotment.modules import ModularLayer, MultiTaskNetwork, Operations
 from allotment.settings import Optimization, TrainingSettings
 from allotment.tasks import Split, Task
@@ -36,7 +38,7 @@ def labelled(n: int = 40, *, share_known: float = 1.0) -> list[Task]:
     ]
 
 
-def a_network(allocation: FixedMatrix | GumbelMatrix | None = None) -> MultiTaskNetwork:
+def a_network(allocation: Allocation | None = None) -> MultiTaskNetwork:
     torch.manual_seed(0)
     layer = ModularLayer(
         [nn.Linear(5, 4) for _ in range(2)],
@@ -131,10 +133,14 @@ def test_it_learns() -> None:
 
 
 @mark.parametrize("share_known", [1.0, 0.5])
-def test_pieces_of_a_batch_are_the_batch(share_known: float) -> None:
+@mark.parametrize("allocate", [GumbelMatrix, partial(ScoreFunctionByExample, n_features=5)])
+def test_pieces_of_a_batch_are_the_batch(
+    allocate: Callable[[int, int], Allocation], share_known: float
+) -> None:
     weights = []
     for n in (1, 2):
-        network = a_network()
+        torch.manual_seed(1)
+        network = a_network(allocate(2, 2))
         tasks = labelled(share_known=share_known)
         fit(network, tasks, SETTINGS.changed(accumulate=n))
         weights.append(network.state_dict())

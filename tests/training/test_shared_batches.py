@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from torch.utils.data import DataLoader, Dataset
 
 from allotment._engine import Trainer
-from allotment.allocation import FixedMatrix
+from allotment.allocation import FixedMatrix, ScoreFunctionMatrix
 from allotment.modules import MultiTaskNetwork, Operations
 from allotment.tasks import MultiLabel, Task
 from allotment.training import Run, fit, plan, train
@@ -68,6 +68,22 @@ def test_a_dataset_trains_as_arrays_do(share_known: float) -> None:
     assert_equal(arrays, streamed)
     for entry, expected in zip(found.history, wanted.history, strict=True):
         np.testing.assert_allclose(entry.losses, expected.losses, rtol=1e-4)
+
+
+@mark.filterwarnings("ignore:Training one run at a time")
+@mark.parametrize(("accumulate", "n_seen"), [(1, [20, 4]), (5, [20, 20])])
+@mark.parametrize("n_runs", [1, 2])
+def test_a_step_without_labels_of_a_task_is_not_observed(
+    n_runs: int, accumulate: int, n_seen: list[int]
+) -> None:
+    rows = Rows(labelled())
+    rows.targets["size"][8:] = torch.nan  # one of five batches has labels
+    settings = SETTINGS.changed(batch_size=10, accumulate=accumulate)
+    tasks = tasks_of(lambda: batches_of(rows))
+    network = a_network(ScoreFunctionMatrix(2, 2))
+    *_, last = train([Run(network, tasks, seed, settings) for seed in range(n_runs)])
+    for outcome in last.outcomes or []:
+        assert outcome.weights["layers.0.allocation.baseline.n_seen"].tolist() == n_seen
 
 
 def test_pieces_count_each_known_label_once() -> None:

@@ -30,6 +30,16 @@ def test_nan_in_a_batch_is_named(which: str) -> None:
     assert result.failed_step is not None
 
 
+def test_a_batch_without_a_label_is_named() -> None:
+    first, second = classes(3, 4)
+    rows = Rows(first)
+    rows.y[8:16] = -100
+    batches = list(zip(rows.x.split(8), rows.y.split(8), strict=True))
+    tasks = [Task(first.name, lambda: iter(batches), n_outputs=3), second]
+    with warns(UserWarning, match=r"that the targets of task 'classes 0' were all -100 in a batch"):
+        fit(a_classifier(), tasks, SETTINGS)
+
+
 def test_nan_that_a_loss_leaves_out_is_no_mistake() -> None:
     first, second = classes(3, 4)
     x = Rows(first).x

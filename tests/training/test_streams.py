@@ -89,6 +89,18 @@ def test_allocations_may_hear_the_loss_of_each_example(kind: str) -> None:
         assert_close(each.mean(), loss)
 
 
+@mark.parametrize("shape", [(8,), (8, 5)], ids=["a label each", "several"])
+def test_an_example_without_a_label_has_no_loss_for_allocations(shape: tuple[int, ...]) -> None:
+    told, x, y = ToldEach(2, 3), torch.randn(8, N_INPUTS), torch.zeros(shape, dtype=torch.int64)
+    y[2] = -100
+    tasks = [Task(name, Stream([(x, y)]), n_outputs=3) for name in "ab"]
+    heads = [nn.Sequential(nn.Linear(4, y[0].numel() * 3), nn.Unflatten(1, (3, *shape[1:])))] * 2
+    fit(a_network(told, heads), tasks, SETTINGS)
+    for each, loss in zip(told.each[-len(told.losses) :], told.losses, strict=True):
+        assert each.isnan().nonzero().tolist() == [[2]]
+        assert_close(each.nanmean(), loss)
+
+
 def test_a_dataset_is_asked_anew_in_every_epoch() -> None:
     tasks = [Task(task.name, Rows(task)) for task in classes(3, 4)]
     before = [task.train.dataset.n_asked for task in tasks]

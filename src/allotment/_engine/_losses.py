@@ -104,6 +104,10 @@ class Losses:
         *targets, shares = targets
         return torch.where(shares > 0, self._each(outputs, targets, task, run), torch.nan)
 
+    def share(self, targets: Sequence[Tensor]) -> Tensor | float:
+        """Returns what the mean over a piece counts: 1 where each piece has as many labels."""
+        return targets[-1].sum() if self._are_masked else 1.0
+
     def _each(
         self, outputs: Tensor, targets: Sequence[Tensor], task: int | Tensor, run: int
     ) -> Tensor:
@@ -164,8 +168,8 @@ def loss_of_each(loss_of: Callable[[Tensor, Any], Tensor], outputs: Tensor, targ
         found: Tensor = vmap(one, randomness="different")((outputs, targets))
     except RuntimeError as error:
         error.add_note(
-            "It should be one that `torch.func.vmap` takes: the loss of each example is asked for, "
-            "as some labels are not known, or an allocation `rewards_examples`."
+            "A loss should be one that `torch.func.vmap` takes where the loss of each example is "
+            "asked for: some labels are not known, or an allocation `rewards_examples`."
         )
         raise
     return torch.where(found.isnan(), torch.inf, found)
@@ -216,10 +220,10 @@ class LossModule(nn.Module):
         loss = self._losses(outputs, y, task, run)
         if not self._has_auxiliary:
             return (loss,)
-        each = None
-        if self._rewards_examples:
-            each = self._losses.of_each(outputs.detach(), y, task, run)
-        return loss, *running.charges(loss, each)
+        if not self._rewards_examples:
+            return loss, *running.charges(loss)
+        each = self._losses.of_each(outputs.detach(), y, task, run)
+        return loss, *running.charges(loss, each, self._losses.share(y))
 
 
 def _loss_spec(task: Task, index: int, target: TargetSpec, network: "TaskNetwork") -> LossSpec:

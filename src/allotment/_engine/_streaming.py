@@ -10,7 +10,7 @@ from torch.utils._pytree import tree_leaves
 from .._streams import stream
 from ..modules import Noise
 from ..settings import ROUNDS_PER_BLOCK
-from ..tasks import Task, as_inputs, as_targets, on_device, some_targets, target_spec
+from ..tasks import UNKNOWN, Task, as_inputs, as_targets, on_device, some_targets, target_spec
 from ._augmentation import Augmenter
 from ._batch import Batch, Block
 from ._batches import Batches, noise_widths
@@ -96,6 +96,13 @@ class StreamedBatches(Batches):
             tasks[step : step + 1, run] = -1
         return tasks
 
+    def are_known(self, batch: Batch) -> Tensor | None:
+        if not self.shares_inputs:
+            return None
+        pieces = [piece.targets[-1] for piece in (batch, *batch.further)]  # by run, [T, B]
+        shares = [torch.stack([own.sum(dim=1) for own in piece]) for piece in pieces]
+        return torch.stack(shares).sum(dim=0) > 0
+
     def batch(self, block: Block, index: int | Tensor) -> Batch:
         """Returns a step's batch; it is fetched once, however often it is asked for."""
         key = (self._number, int(index))
@@ -170,10 +177,12 @@ class StreamedBatches(Batches):
         ]
 
     def _look_at(self, run: int, of_task: str, x: Any, y: Any) -> None:
-        """Notes NaN in a batch, to be told should the loss be none: a loss may leave them out."""
+        """Notes NaN in a batch, and batches without a label, to be told should the loss be none."""
         for name, part in (("inputs", x), ("targets", y)):
             if not self._blame[run] and _has_nan(part):
                 self._blame[run] = f"the {name}{of_task} had NaN in a batch"
+        if not self._blame[run] and _has_no_label(y):
+            self._blame[run] = f"the targets{of_task} were all {UNKNOWN} in a batch"
 
     def blame(self, run: int) -> str:
         return self._blame[run]
@@ -274,8 +283,24 @@ class StreamedLosses:
     def of_each(
         self, outputs: Tensor, targets: Sequence[Any], task: int | Tensor, run: int
     ) -> Tensor:
-        """Returns the loss of each example of one run's batch, ``[B]``."""
-        return loss_of_each(lambda y, own: self(y, own, task, run), outputs, [targets[0]])
+        """Returns the loss of each example of one run's batch, ``[B]``; NaN without a label."""
+        each = loss_of_each(lambda y, own: self(y, own, task, run), outputs, [targets[0]])
+        return torch.where(has_label(targets[0], len(each)), each, torch.nan)
+
+    def share(self, targets: Sequence[Any]) -> float:
+        """Returns what a mean over a piece's examples counts: pieces are averaged as they are."""
+        return 1.0
+
+
+def has_label(targets: Any, n: int) -> Tensor:
+    """Returns which of ``n`` examples have a label: all, but where labels are all -100.
+
+    >>> has_label(torch.tensor([[0, -100], [-100, -100]]), 2)
+    tensor([ True, False])
+    """
+    if not isinstance(targets, Tensor) or targets.is_floating_point():
+        return torch.tensor(True).expand(n)
+    return (targets != UNKNOWN).reshape(n, -1).any(dim=1)
 
 
 def _by_run(of_tasks: Sequence[Any]) -> list[list[Any]]:
@@ -285,6 +310,13 @@ def _by_run(of_tasks: Sequence[Any]) -> list[list[Any]]:
 
 def _batch_size(inputs: Any) -> int:
     return next(len(leaf) for leaf in tree_leaves(inputs) if isinstance(leaf, Tensor))
+
+
+def _has_no_label(targets: Any) -> bool:
+    """Tells whether no label is known; what is not on the CPU is not looked at."""
+    if not isinstance(targets, Tensor) or targets.device.type != "cpu" or not targets.numel():
+        return False
+    return not has_label(targets, 1).any()
 
 
 def _has_nan(value: Any) -> bool:

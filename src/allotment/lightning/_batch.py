@@ -59,7 +59,7 @@ class TaskBatch(NamedTuple):
     @property
     def share(self) -> Tensor | float:
         """What a mean over its examples counts: 1 where processes have equal parts."""
-        return self.weight if self.counts is None or not self.is_known else self.counts.sum()
+        return self.weight if self.counts is None else self.counts.sum()
 
 
 class StepBatch(NamedTuple):

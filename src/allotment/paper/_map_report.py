@@ -255,7 +255,7 @@ def _figures(cells: Mapping[Point, Gain]) -> list[NamedFigure]:
     """Returns the map of gains, and that of what is missing to the oracle."""
     gained = {point: cell.over_baseline for point, cell in cells.items()}
     missing = {p: c.behind_oracle for p, c in cells.items() if c.behind_oracle is not None}
-    how = "Numbers are percent of the loss; a dot: the 90 % interval, seed by seed, leaves out 0."
+    how = "Numbers are percent of the loss; a dot: the 90 % interval, seed by seed, excludes 0."
     figures = []
     for name, what, label, found in (
         (

@@ -193,9 +193,9 @@ def _choice_text(ran: Sequence[Standing]) -> list[str]:
         return _list([own.contest.name for own in ran if of(own).sign == sign])
 
     return [
-        "Train it and both fixed patterns and keep the best on validation, which is what "
-        "`result.baselines.network()` does: over seeds that is better than the better fixed "
-        f"pattern on {named(lambda own: own.chosen, 1)} and worse on "
+        "The alternative is to train it and both fixed patterns and to keep the best on "
+        "validation, which is what `result.baselines.network()` does: seed by seed, that beats the "
+        f"better fixed pattern on {named(lambda own: own.chosen, 1)} and loses to it on "
         f"{named(lambda own: own.chosen, -1)}.",
         "Part of that comes from having several runs to choose from: against the same choice "
         "between the fixed patterns alone, it is better on "
@@ -214,10 +214,10 @@ def _goal_text(ran: Sequence[Standing]) -> str:
     missing = [each.name for each in CONTESTS if each not in present]
     left = f" Not run yet: {_list(missing)}." if missing else ""
     return (
-        "The goal for `al.recommended`, the allocation to begin with: never worse than the better "
-        f"of a shared bottom and no sharing, and better than both on at least {N_BETTER} of "
-        f"{len(CONTESTS)} suites. It {_is_met(worse, better, missing)}: of the {len(ran)} that "
-        f"ran, with seeds that no choice saw, it beats both on {_list(better)} and loses to the "
+        "The goal for `al.recommended`, the allocation to begin with, is never to be worse than "
+        "the better of a shared bottom and no sharing, and to beat both on at least "
+        f"{N_BETTER} of {len(CONTESTS)} suites. It {_is_met(worse, better, missing)}: of the "
+        f"{len(ran)} that ran, with fresh seeds, it beats both on {_list(better)} and loses to the "
         f"better one on {_list(worse)} (90 % intervals, seed by seed).{left}"
     )
 

@@ -242,10 +242,10 @@ def ranking_summary(records: Sequence[RunRecord], specs: Mapping[str, ReportSpec
         led.setdefault(method, []).append(suite)
     leading = "; ".join(f"{method} on {', '.join(suites)}" for method, suites in led.items())
     return (
-        f"Of {len(found.methods)} ways of sharing with results on all of {found.n_suites} suites, "
-        f"learning rates searched alike, {found.methods[first]} has the best mean rank, "
-        f"{found.mean_ranks[first]:.1f}. {_told_apart(found)} The best on each suite, of all that "
-        f"fit it: {leading}."
+        f"Of the {len(found.methods)} ways of sharing that ran on all {found.n_suites} suites, "
+        f"each with the same search of learning rates, {found.methods[first]} has the best mean "
+        f"rank, {found.mean_ranks[first]:.1f}. {_told_apart(found)} The best on each suite, of all "
+        f"that fit it: {leading}."
     )
 
 
@@ -287,7 +287,7 @@ def _n_apart(found: Ranking) -> int:
 def _told_apart(found: Ranking) -> str:
     n = _n_apart(found)
     pairs = f"{n} of {math.comb(len(found.methods), 2)} pairs" if n else "No two"
-    return f"{pairs} are told apart by mean ranks at the 5 % level (Nemenyi)."
+    return f"{pairs} differ significantly in mean rank (Nemenyi test at the 5 % level)."
 
 
 def _pairs_apart(found: Ranking) -> str:

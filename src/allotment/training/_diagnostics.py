@@ -30,8 +30,7 @@ def outputs_of(network: TaskNetwork, x: Tensor, seed: int) -> list[Tensor]:
         if not isinstance(network, MultiTaskNetwork):
             tasks = enumerate(network.task_names)
             return [
-                _through(partial(network, task=t), f"the model, for task {n!r},", x)
-                for t, n in tasks
+                _through(partial(network, task=t), f"the model for task {n!r}", x) for t, n in tasks
             ]
         x = _through(network.stem, "the stem", x)
         for index, layer in enumerate(network.layers):

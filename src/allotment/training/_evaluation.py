@@ -190,7 +190,8 @@ def _column(
         return Column(nothing, nothing, {})
     total = torch.zeros(2, n_runs or 1, device=parameters.device)
     n_total, seen = torch.zeros((), device=parameters.device), []
-    size = _examples_at_once(examples, parameters.device.type, n_runs or 1)
+    device, compares = parameters.device.type, _compares_examples(parameters.network)
+    size = _examples_at_once(examples, device, n_runs or 1, any_size=not compares)
     batches = _batches(examples, parameters, size)
     for x, y in _said_of(f"Task {task.name!r}, {split}: ", batches):
         n, n_examples = n_known(y), len(_first_tensor(y))
@@ -213,9 +214,13 @@ def _column(
     return Column(losses, accuracies, metrics_of(task, seen))
 
 
-def _examples_at_once(source: HeldOut, device: str, n_runs: int) -> int:
-    """Returns how many examples each run takes at a time, where they can be chosen."""
-    numbers = source.inputs.shape[1:].numel() if isinstance(source, Split) else 1
+def _examples_at_once(source: HeldOut, device: str, n_runs: int, *, any_size: bool = True) -> int:
+    """Returns how many examples each run takes at a time, where they can be chosen.
+
+    Where outputs are not the same in batches of ``any_size``, large examples are no reason for
+    small ones.
+    """
+    numbers = source.inputs.shape[1:].numel() if any_size and isinstance(source, Split) else 1
     most = min(EXAMPLES_AT_ONCE[device], NUMBERS_AT_ONCE[device] // max(numbers, 1))
     return max(LEAST_AT_ONCE, most // n_runs)
 
