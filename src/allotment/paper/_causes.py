@@ -5,11 +5,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..experiments import Experiment, Method, using
-from ._changes import CHANGES, JOINT, NARROW, PLAIN, Change
+from ._changes import CHANGES, JOINT, NARROW, PLAIN, Change, StagedMatrix, some_components
 from ._comparison import COMPARED, PAIRS, PREFIX
-from ._map_points import WIDTH, Point, pairs_at
 from ._methods import NO_SHARING, SHARED_BOTTOM_MEAN, SINGLE_TASK
-from ._staged import StagedMatrix, some_components
+from ._synthetic import WIDTH, Point, pairs_at
 from .networks import map_network
 
 if TYPE_CHECKING:

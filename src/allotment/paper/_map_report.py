@@ -19,8 +19,8 @@ from ..report import (
     gain_maps,
     make_table,
 )
-from ._map import SIZES, Ways
-from ._map_points import EXAMPLES, N_TASKS, OTHER_TASKS, OTHER_WIDTHS, POINTS, WIDTH, Point
+from ._map import EXAMPLES, OTHER_TASKS, OTHER_WIDTHS, POINTS, SIZES, Ways
+from ._synthetic import N_TASKS, WIDTH, Point
 
 NOTHING = "–"
 NOT_RUN = "Not run yet."
