@@ -19,6 +19,7 @@ It yields what happens and knows nothing of files.
 from .._advice import Advice as Advice
 from .._engine import ExecutionPlan as ExecutionPlan
 from .._engine import Run as Run
+from .._engine import run_header as run_header
 from .._schema import Outcome as Outcome
 from .._schema import TrainingState as TrainingState
 from ._advise import advise as advise
@@ -29,7 +30,6 @@ from ._dead import dead_layers as dead_layers
 from ._evaluation import has_classes as has_classes
 from ._evaluation import n_known as n_known
 from ._fit import fit as fit
-from ._header import run_header as run_header
 from ._inference import evaluate as evaluate
 from ._inference import predict as predict
 from ._loggers import MetricsLogger as MetricsLogger
