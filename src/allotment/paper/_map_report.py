@@ -10,6 +10,7 @@ import numpy as np
 from ..analysis import Advantage, Gain, best_on_validation, gain, group_runs
 from ..records import RunRecord
 from ..report import (
+    NOTHING,
     Column,
     GainPanel,
     NamedFigure,
@@ -22,7 +23,6 @@ from ..report import (
 from ._map import EXAMPLES, OTHER_TASKS, OTHER_WIDTHS, POINTS, SIZES, Ways
 from ._synthetic import N_TASKS, WIDTH, Point
 
-NOTHING = "–"
 NOT_RUN = "Not run yet."
 PAGE = frozenset({Place.PAGE})
 _VERDICTS = {1: "do better than", 0: "are not told from", -1: "do worse than"}
@@ -63,7 +63,11 @@ def pairs_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
     advice = (_by_size(usual, labels), _over_points(usual, labels, ways))
     said = (*advice, *_further(cells), *_of_oracle(usual))
     panels = _panels(cells)
-    columns = [*_places(), *_columns(cells, ways, 1.0)]
+    places: list[Column[Point]] = [
+        Column("Examples per task", lambda point: _count(point.n_examples)),
+        Column("Relatedness", lambda point: f"{point.rho:g}"),
+    ]
+    columns = [*places, *_columns(cells, ways, 1.0)]
     what = "test loss, and gains in percent of it (90 % interval)"
     return OwnSection(
         sentences=said,
@@ -221,23 +225,15 @@ def _columns(found: Mapping[Key, Gain], ways: Ways, factor: float) -> list[Colum
 
         return cell
 
-    def behind(key: Key) -> str:
-        missing = found[key].behind_oracle
-        return NOTHING if missing is None else advantage_text(missing)
-
     return [
         *(Column(labels[way.name], measured(way.name), places=PAGE) for way in ways.every),
         Column("Gain over the better", lambda key: advantage_text(found[key].over_baseline)),
-        Column("Missing to the oracle", behind, optional=True),
+        Column(
+            "Missing to the oracle",
+            lambda key: advantage_text(found[key].behind_oracle),
+            optional=True,
+        ),
         Column("Seeds", lambda key: str(found[key].over_baseline.n), places=PAGE),
-    ]
-
-
-def _places() -> list[Column[Point]]:
-    """Returns the columns that say which point a row is of."""
-    return [
-        Column("Examples per task", lambda point: _count(point.n_examples)),
-        Column("Relatedness", lambda point: f"{point.rho:g}"),
     ]
 
 
