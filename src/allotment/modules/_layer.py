@@ -15,9 +15,8 @@ from ..allocation import Allocation
 from ._architecture import group_by_architecture
 from ._context import Noise, Used, current_pass, in_backward_pass
 from ._inputs import attention_of
-from ._mixing import mixed, summed
+from ._outputs import each_tensor, mixed, shapes, summed, tensors_of
 from ._stacking import Call, stack_parameters, stacked_forward
-from ._structures import each_tensor, shapes, tensors_of
 
 _NOTHING: Any = object()  # no input by place: a call that names all its arguments
 
