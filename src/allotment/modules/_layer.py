@@ -90,8 +90,7 @@ class ModularLayer(nn.Module):
         """
         task, noise = self._told(task, noise)
         call = Call(() if x is _NOTHING else (x, *arguments), options)
-        # [C] or [B, C], normalised
-        weights = self.allocation.weights(task, call.first, noise=noise)
+        weights = self.allocation.weights(task, call.first, noise=noise)  # [C] or [B, C]
         self._take_note(weights)
         if self._may_skip and isinstance(task, int):
             return self._only_what_is_used(call, weights)

@@ -39,15 +39,14 @@ def gains(ways: Ways, records: Sequence[RunRecord]) -> dict[str, Gain]:
         by_method.setdefault(condition, {})[method] = runs
     found = {}
     for condition, runs_of in by_method.items():
-        best = {
-            way.name: best_on_validation([runs_of.get(t.name, []) for t in ways.trials(way)])
+        present = {
+            way.name: best
             for way in ways.every
+            if (best := best_on_validation([runs_of.get(t.name, []) for t in ways.trials(way)]))
         }
-        present = {name: runs for name, runs in best.items() if runs}
         oracle = ways.oracle.name if ways.oracle else ""
         by_hand = (ways.alone.name, ways.shared.name)
-        cell = gain(present, ways.learnt.name, by_hand, oracle)
-        if cell is not None:
+        if (cell := gain(present, ways.learnt.name, by_hand, oracle)) is not None:
             found[condition] = cell
     return found
 
@@ -63,11 +62,11 @@ def pairs_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
     advice = (_by_size(usual, labels), _over_points(usual, labels, ways))
     said = (*advice, *_further(cells), *_of_oracle(usual))
     panels = _panels(cells)
-    places: list[Column[Point]] = [
+    columns: list[Column[Point]] = [
         Column("Examples per task", lambda point: _count(point.n_examples)),
         Column("Relatedness", lambda point: f"{point.rho:g}"),
+        *_columns(cells, ways, 1.0),
     ]
-    columns = [*places, *_columns(cells, ways, 1.0)]
     what = "test loss, and gains in percent of it (90 % interval)"
     return OwnSection(
         sentences=said,
@@ -193,8 +192,7 @@ def _shared_points(
     usual = {"width": WIDTH, "n_tasks": N_TASKS}
     found: dict[tuple[float, int | None], dict[int, Gain]] = {}
     for point, cell in cells.items():
-        is_usual = all(getattr(point, n) == v for n, v in usual.items() if n != name)
-        if is_usual:
+        if all(getattr(point, n) == v for n, v in usual.items() if n != name):
             found.setdefault((point.rho, point.n_examples), {})[getattr(point, name)] = cell
     return [own for own in found.values() if set(own) == set(values)]
 

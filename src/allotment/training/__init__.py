@@ -27,11 +27,11 @@ from ._cost import step_operations as step_operations
 from ._dead import DeadTasks as DeadTasks
 from ._dead import are_optional as are_optional
 from ._dead import dead_layers as dead_layers
-from ._evaluation import has_classes as has_classes
 from ._evaluation import n_known as n_known
 from ._fit import fit as fit
 from ._inference import evaluate as evaluate
 from ._inference import predict as predict
+from ._metrics import has_classes as has_classes
 from ._metrics import measured as measured
 from ._progress import MetricsLogger as MetricsLogger
 from ._progress import Progress as Progress
