@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from .._checks import described
 from ..allocation import Allocation, row
 from ._layer import _NOTHING, ModularLayer
-from ._outputs import mixed
+from ._mixing import mixed
 from ._stacking import Call, stacked_forward
 
 

@@ -15,8 +15,9 @@ from ..allocation import Allocation
 from ._architecture import group_by_architecture
 from ._context import Noise, Used, current_pass, in_backward_pass
 from ._inputs import attention_of
-from ._outputs import each_tensor, mixed, shapes, summed, tensors_of
+from ._mixing import mixed, summed
 from ._stacking import Call, stack_parameters, stacked_forward
+from ._structures import each_tensor, shapes, tensors_of
 
 _NOTHING: Any = object()  # no input by place: a call that names all its arguments
 
@@ -294,7 +295,5 @@ def _labels(
 
 def _names(components: Sequence[nn.Module]) -> list[str]:
     """Returns the components' classes, with their places where one class stands in several."""
-    classes = [type(component).__name__.lower() for component in components]
-    return [
-        f"{name} {place}" if classes.count(name) > 1 else name for place, name in enumerate(classes)
-    ]
+    kinds = [type(component).__name__.lower() for component in components]
+    return [f"{kind} {at}" if kinds.count(kind) > 1 else kind for at, kind in enumerate(kinds)]

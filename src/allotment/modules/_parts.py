@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from ._context import current_pass
 from ._inputs import attention_of, call_with
-from ._outputs import each_tensor, summed
+from ._mixing import summed
+from ._structures import each_tensor
 
 NAMED: Any = object()  # no input by place: the names of a call are a dict of inputs
 

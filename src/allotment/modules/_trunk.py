@@ -13,8 +13,8 @@ from torch.overrides import TorchFunctionMode
 from ._context import Pass, current_pass, opened
 from ._heads import Features
 from ._inputs import call_with
-from ._outputs import tensors_of
 from ._parts import NAMED, ByTask, Layers, WeightedSum
+from ._structures import tensors_of
 
 
 class OneTask(nn.Module):

@@ -60,7 +60,6 @@ def pairs_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
     usual = {p: cell for p, cell in cells.items() if (p.width, p.n_tasks) == (WIDTH, N_TASKS)}
     labels = {way.name: way.label.lower() for way in ways.every}
     advice = (_by_size(usual, labels), _over_points(usual, labels, ways))
-    said = (*advice, *_further(cells), *_of_oracle(usual))
     panels = _panels(cells)
     columns: list[Column[Point]] = [
         Column("Examples per task", lambda point: _count(point.n_examples)),
@@ -69,7 +68,7 @@ def pairs_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
     ]
     what = "test loss, and gains in percent of it (90 % interval)"
     return OwnSection(
-        sentences=said,
+        sentences=(*advice, *_further(cells), *_of_oracle(usual)),
         tables=tuple(make_table(columns, own, f"{name}: {what}") for name, own in panels.items()),
         brief=make_table(columns, usual, place=Place.TERMINAL),
         figures=tuple(_figures(cells)),
