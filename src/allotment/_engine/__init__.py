@@ -16,6 +16,7 @@ from ._compact import fill as fill
 from ._costs import gate_costs as gate_costs
 from ._dataset import why_fetched as why_fetched
 from ._forward import GradientPass as GradientPass
+from ._losses import StreamedLosses as StreamedLosses
 from ._losses import check_labels as check_labels
 from ._losses import one_number as one_number
 from ._optimizer import parameter_groups as parameter_groups
@@ -42,5 +43,4 @@ from ._sampler import uniform as uniform
 from ._stacked_network import StackedForm as StackedForm
 from ._stacked_network import locations as locations
 from ._stacked_network import unstacked as unstacked
-from ._streaming import StreamedLosses as StreamedLosses
 from ._trainer import Trainer as Trainer

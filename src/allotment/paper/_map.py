@@ -11,6 +11,7 @@ import torch
 from .._streams import stream
 from ..allocation import GumbelMatrix
 from ..experiments import DataOptions, Experiment, Method, ReportOptions, TaskChoice, using
+from ..records import RunRecord
 from ..settings import Optimization, TrainingSettings
 from ..tasks import Split, Task
 from ._census import CENSUS, census
@@ -21,7 +22,6 @@ from ._synthetic import VALIDATION, WIDTH, Point, pairs_at, pairs_share
 from .networks import map_network
 
 if TYPE_CHECKING:
-    from ..records import RunRecord
     from ..report import OwnSection
 
 
@@ -105,13 +105,13 @@ class Ways:
         return [trial for method in self.every for trial in self.trials(method)]
 
 
-def _pairs_section(records: "Sequence[RunRecord]") -> "OwnSection":
+def _pairs_section(records: Sequence[RunRecord]) -> "OwnSection":
     from ._map_report import pairs_section  # here, since figures take long to import
 
     return pairs_section(PAIRS_WAYS, records)
 
 
-def _sizes_section(ways: Ways, records: "Sequence[RunRecord]") -> "OwnSection":
+def _sizes_section(ways: Ways, records: Sequence[RunRecord]) -> "OwnSection":
     from ._map_report import sizes_section
 
     return sizes_section(ways, records)
@@ -216,7 +216,7 @@ MAP_PAGE = (
 )
 
 
-def map_summary(records: "Sequence[RunRecord]") -> str:
+def map_summary(records: Sequence[RunRecord]) -> str:
     """Returns what the README says of the map: a sentence and a picture, or that it is not run."""
     own = _pairs_section([r for r in records if r.header.experiment == MAP.name])
     if not own.figures:
