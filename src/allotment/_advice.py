@@ -14,6 +14,7 @@ WAYS = (SHARED, SEPARATE, LEARNT)  # the simplest first
 CANNOT_TELL = "cannot tell"
 MARGIN = 0.05  # a larger difference on average, still within chance, leaves the question open
 CONFIDENCE = 0.9  # of every interval
+MOST_LISTED = 3  # names in a row; further ones are counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,11 +232,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def listed(names: Sequence[str], most: int = 3) -> str:
+def listed(names: Sequence[str]) -> str:
     """Returns names in a row, of which many are counted.
 
     >>> listed(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'
     """
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+    shown = ", ".join(names[:MOST_LISTED])
+    return f"{shown} and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else shown

@@ -28,8 +28,7 @@ class Run:
     """A network, its tasks, and the seed of every draw made while it trains.
 
     >>> import torch
-    >>> import torch
-    from torch import Tensor, nn
+    >>> from torch import nn
     >>> import allotment as al
     >>> layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(2)], al.GumbelMatrix(1, 2))
     >>> network, x = al.MultiTaskNetwork(None, [layer], task_names=["sum"]), torch.randn(9, 8)

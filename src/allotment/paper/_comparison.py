@@ -1,6 +1,5 @@
 """Every way of sharing on equal terms, suite by suite; nothing is chosen on test examples."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,28 +12,20 @@ from ._methods import BASELINE, LEFT_OUT, METHODS
 from ._omniglot import BEST, HOW, OMNIGLOT_TUNED
 from ._synthetic import TWO_PAIRS, Point, pairs_at
 
-NAMES = tuple(method.name for method in METHODS)
 PREFIX = "comparison_"  # of an experiment's name, before that of its suite
 
 
-def comparison(
-    suite: Experiment,
-    *,
-    n_tasks: int,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-    **changes: Any,
-) -> Experiment:
+def comparison(suite: Experiment, *, n_tasks: int, **changes: Any) -> Experiment:
     """Returns the experiment that compares all methods on the tasks and the network of another.
 
-    ``options`` are for the allocations of some methods, by name; ``changes`` are of fields.
+    ``changes`` are of fields.
     """
     left_out = LEFT_OUT.get(suite.name, {})
     rounds = changes.get("training", suite.training).rounds
     # The balance of experts is charged less and less, and nothing at the end.
-    falling = {"top_k": {"balance_batches": rounds * n_tasks}}
-    own = {name: {**falling.get(name, {}), **(options or {}).get(name, {})} for name in NAMES}
+    own = {"top_k": {"balance_batches": rounds * n_tasks}}
     methods = [
-        replace(method, allocation=method.allocation.changed(**own[method.name]))
+        replace(method, allocation=method.allocation.changed(**own.get(method.name, {})))
         for method in METHODS
         if method.name not in left_out
     ]
