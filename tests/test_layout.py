@@ -63,7 +63,8 @@ MAY_IMPORT: dict[str, set[str]] = {
     },
 }
 
-ENGINE_NAMES = {"ExecutionPlan", "Run"}  # what `training` passes on of the private folders
+# What `training` passes on of the private folders.
+ENGINE_NAMES = {"ExecutionPlan", "Run", "run_header"}
 
 # Everything the package depends on beside torch and NumPy; torch itself lives without them too.
 OTHERS = (

@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ._schema import Floats
+from ._schema import Evaluation, Floats, Outcome
 
 LEARNT, SHARED, SEPARATE = "learnt gates", "shared bottom", "separate networks"
 WAYS = (SHARED, SEPARATE, LEARNT)  # the simplest first
 CANNOT_TELL = "cannot tell"
 MARGIN = 0.05  # a larger difference on average, still within chance, leaves the question open
 CONFIDENCE = 0.9  # of every interval
+MOST_LISTED = 3  # names in a row; further ones are counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,6 +102,68 @@ def compare(costs: Mapping[str, Floats], what: str = "validation loss") -> Verdi
     )
 
 
+def best_run(outcomes: Mapping[str, Sequence[Outcome]], by: str) -> tuple[str, int]:
+    """Returns which run does best on validation: its way, and its place among the way's runs.
+
+    Tasks count alike, relative to their mean over all runs; a run that failed is never the best.
+    """
+    what, costs = costs_by_way(outcomes, by)
+    ends = np.concatenate(list(costs.values()))  # [W * S, T]
+    is_whole = ~np.isinf(ends).any(axis=1)
+    if not is_whole.any():
+        raise ValueError(f"One run should have a finite validation {what}. Found none.")
+    scale = np.abs(ends[is_whole]).mean(axis=0)
+    scale[scale == 0] = 1.0
+    places = [(way, place) for way, own in costs.items() for place in range(len(own))]
+    means = [np.nanmean(costs[way][place] / scale) for way, place in places]
+    return places[int(np.argmin(means))]
+
+
+def means_by_way(
+    outcomes: Mapping[str, Sequence[Outcome]], by: str
+) -> tuple[str, dict[str, Floats]]:
+    """Returns what ways are compared by, and each task's mean over the seeds, ``[T]`` by way.
+
+    Metrics have the sign that they were given, and a run that failed makes a mean infinite.
+    """
+    what, costs = costs_by_way(outcomes, by)
+    is_turned = what not in ("loss", "error") and not what.startswith("-")  # more is better
+    sign = -1.0 if is_turned else 1.0
+    return what.removeprefix("-"), {way: sign * own.mean(axis=0) for way, own in costs.items()}
+
+
+def costs_by_way(
+    outcomes: Mapping[str, Sequence[Outcome]], by: str
+) -> tuple[str, dict[str, Floats]]:
+    """Returns what ways are compared by, and a cost for each seed and task, ``[S, T]`` by way."""
+    seen = [o.validation for own in outcomes.values() for o in own if o.validation is not None]
+    name, first = _cost(seen[0], by)
+
+    def cost(outcome: Outcome) -> Floats:
+        if outcome.status != "finished" or outcome.validation is None:
+            return np.full_like(first, np.inf)  # of a run that failed: no number for any task
+        return _cost(outcome.validation, by)[1]
+
+    return name, {way: np.stack([cost(o) for o in own]) for way, own in outcomes.items()}
+
+
+def _cost(seen: Evaluation, by: str) -> tuple[str, Floats]:
+    """Returns what a check is judged by, as `keep_best` names it, and each task's, less is better.
+
+    Where it names nothing, that is the error where all tasks classify, and else the loss.
+    """
+    name = by.removeprefix("-")
+    if not name:
+        has_loss, right = ~np.isnan(seen.losses), seen.accuracies
+        classifies = right is not None and not np.isnan(right[has_loss]).any()
+        name = "accuracy" if classifies else "loss"
+    if name == "accuracy" and seen.accuracies is not None:
+        return "error", 1.0 - seen.accuracies
+    if name in seen.metrics:
+        return by, seen.metrics[name] * (1.0 if by.startswith("-") else -1.0)
+    return "loss", seen.losses
+
+
 def gap(costs: Floats, others: Floats) -> Gap:
     """Returns how far costs lie above others with the same seeds, as a share of the others."""
     differences = costs - others
@@ -169,11 +232,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
-def listed(names: Sequence[str], most: int = 3) -> str:
+def listed(names: Sequence[str]) -> str:
     """Returns names in a row, of which many are counted.
 
     >>> listed(["a", "b", "c", "d", "e"])
     'a, b, c and 2 more'
     """
-    shown = ", ".join(names[:most])
-    return f"{shown} and {len(names) - most} more" if len(names) > most else shown
+    shown = ", ".join(names[:MOST_LISTED])
+    return f"{shown} and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else shown

@@ -128,6 +128,13 @@ def check_fraction(name: str, value: float) -> None:
         raise ValueError(f"`{name}` should be in (0, 1]. Found `{name} = {value}`.")
 
 
+def check_share(name: str, value: float) -> None:
+    """Raises unless ``value`` lies in [0, 1)."""
+    check_number(name, value)
+    if not 0.0 <= value < 1.0:
+        raise ValueError(f"`{name}` should be in [0, 1). Found `{name} = {value}`.")
+
+
 def check_probability(name: str, value: float) -> None:
     """Raises unless ``value`` lies strictly between 0 and 1."""
     check_number(name, value)

@@ -10,9 +10,8 @@ from torch.testing import assert_close
 
 from allotment.experiments import TaskChoice
 from allotment.paper import EXPERIMENTS, MAPS
-from allotment.paper._map import Ways, fewer_examples
-from allotment.paper._map_points import EXAMPLES, POINTS, RHOS, Point, pairs_at
-from allotment.paper._synthetic import NOISE, SineSamples
+from allotment.paper._map import EXAMPLES, POINTS, RHOS, Ways, fewer_examples
+from allotment.paper._synthetic import NOISE, Point, SineSamples, pairs_at
 from allotment.tasks import GeneratedDataset, Split, Task
 from tests.experiments.toy import make_small_data
 

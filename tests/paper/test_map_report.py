@@ -7,9 +7,9 @@ from pytest import mark
 
 from allotment._schema import Evaluation
 from allotment.paper import MAP_PAGE, MAPS, map_summary
-from allotment.paper._map import CENSUS_WAYS, PAIRS_WAYS, Ways
-from allotment.paper._map_points import POINTS, Point
+from allotment.paper._map import CENSUS_WAYS, PAIRS_WAYS, POINTS, Ways
 from allotment.paper._map_report import gains
+from allotment.paper._synthetic import Point
 from allotment.records import RunRecord
 from allotment.report import OwnSection, brief_table, html_page, markdown_page, png
 from tests.records.made_up import a_header, a_record, an_outcome

@@ -16,7 +16,7 @@ from tests.experiments.toy import make_small_data, toy
 COMPARISONS = [f"comparison_{name}" for name in ("mnist", "census", "clusters")]
 WHEN = [each.name for each in (*MAPS, *CAUSES, *REMEDIES)]
 SLOW = ["omniglot", "omniglot_tuned", *COMPARISONS, *WHEN]
-# Their networks and tasks are those of comparisons, their gates those of `tests/paper/test_staged`.
+# Their networks and tasks are those of comparisons, their gates those of `test_changes`.
 SLOWEST = [
     "causes_two_pairs",
     "causes_census",

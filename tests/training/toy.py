@@ -12,7 +12,7 @@ from torch.testing import assert_close
 from allotment._schema import Outcome
 from allotment.allocation import Allocation, GumbelMatrix
 from allotment.modules import ModularLayer, MultiTaskNetwork
-from allotment.modules._network import Heads
+from allotment.modules._heads import Heads
 from allotment.paper.networks import (
     ConvNormReLU,
     NormReLU,

@@ -13,10 +13,10 @@ from ._augmentation import Augmenter as Augmenter
 from ._batches import noise_widths as noise_widths
 from ._compact import compact as compact
 from ._compact import fill as fill
-from ._costs import example_batch as example_batch
 from ._costs import gate_costs as gate_costs
 from ._dataset import why_fetched as why_fetched
 from ._forward import GradientPass as GradientPass
+from ._losses import StreamedLosses as StreamedLosses
 from ._losses import check_labels as check_labels
 from ._losses import one_number as one_number
 from ._optimizer import parameter_groups as parameter_groups
@@ -33,6 +33,8 @@ from ._readers import shared_reader as shared_reader
 from ._readers import task_reader as task_reader
 from ._run import Run as Run
 from ._run import check_alike as check_alike
+from ._run import example_batch as example_batch
+from ._run import run_header as run_header
 from ._sampler import Epochs as Epochs
 from ._sampler import TaskOrder as TaskOrder
 from ._sampler import drawn as drawn
@@ -41,5 +43,4 @@ from ._sampler import uniform as uniform
 from ._stacked_network import StackedForm as StackedForm
 from ._stacked_network import locations as locations
 from ._stacked_network import unstacked as unstacked
-from ._streaming import StreamedLosses as StreamedLosses
 from ._trainer import Trainer as Trainer

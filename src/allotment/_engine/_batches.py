@@ -2,23 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from ..modules import HeadTable, Noise
+from ..modules import HeadTable, Noise, TaskNetwork
 from ..tasks import Task
 from ._augmentation import Augmenter
 from ._batch import Batch, Block
 from ._dataset import KnownLabels, device_dataset
-from ._losses import Losses
+from ._losses import Losses, StreamedLosses
 from ._run import Run
 from ._sampler import BatchSampler
-
-if TYPE_CHECKING:
-    from ..modules import TaskNetwork
-    from ._streaming import StreamedLosses
 
 
 class Batches(ABC):
@@ -47,8 +43,8 @@ class Batches(ABC):
 
     @abstractmethod
     def losses(
-        self, tasks: Sequence[Sequence[Task]], network: "TaskNetwork"
-    ) -> "Losses | StreamedLosses":
+        self, tasks: Sequence[Sequence[Task]], network: TaskNetwork
+    ) -> Losses | StreamedLosses:
         """Returns the losses of such batches."""
 
     def tasks(self, block: Block, n_batches: int) -> Tensor:
@@ -74,7 +70,7 @@ class Batches(ABC):
 class DeviceBatches(Batches):
     """Batches whose examples are looked up on the device by their rows, or generated."""
 
-    def __init__(self, runs: Sequence[Run], network: "TaskNetwork", device: torch.device) -> None:
+    def __init__(self, runs: Sequence[Run], network: TaskNetwork, device: torch.device) -> None:
         settings = runs[0].settings
         self._device = device
         self._n_runs, self._n_tasks = len(runs), len(runs[0].tasks)
@@ -98,7 +94,7 @@ class DeviceBatches(Batches):
     def here(self, block: Block) -> Block:
         return block.to(self._device)
 
-    def losses(self, tasks: Sequence[Sequence[Task]], network: "TaskNetwork") -> Losses:
+    def losses(self, tasks: Sequence[Sequence[Task]], network: TaskNetwork) -> Losses:
         return Losses(tasks, network, self._device, are_masked=self._are_masked)
 
     def tasks(self, block: Block, n_batches: int) -> Tensor:
@@ -154,7 +150,7 @@ class DeviceBatches(Batches):
         return x, (*y, (shares * self._n_pieces).flatten(0, 1))
 
 
-def noise_widths(network: "TaskNetwork") -> dict[str, int]:
+def noise_widths(network: TaskNetwork) -> dict[str, int]:
     """Returns how many uniform numbers each use in a network takes."""
     heads = network.heads
     n_features = heads.weight.shape[-1] if isinstance(heads, HeadTable) else 0

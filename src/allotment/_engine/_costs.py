@@ -1,14 +1,12 @@
 """What each gate counts in budgets, where they do not all count the same."""
 
 from copy import deepcopy
-from typing import Any
 
 import torch
 from torch import Tensor
 
 from ..modules import component_costs
-from ..tasks import GeneratedDataset, Split, two_examples
-from ._run import Run
+from ._run import Run, example_batch
 
 
 def gate_costs(run: Run, device: torch.device) -> Tensor | None:
@@ -35,15 +33,3 @@ def gate_costs(run: Run, device: torch.device) -> Tensor | None:
             f"`cost` should be one that some component has. Found {chosen.cost} of 0 for all."
         )
     return found.to(device)
-
-
-def example_batch(run: Run) -> tuple[Any, Any]:
-    """Returns as many examples of the first task as a batch has, where they are at hand."""
-    source, n = run.tasks[0].train, run.settings.batch_size
-    if isinstance(source, GeneratedDataset):
-        return source.draw(n, torch.Generator())
-    x, y = two_examples(source)
-    if isinstance(source, Split) and isinstance(x, Tensor):
-        rows = torch.arange(n) % 2  # what they hold does not matter
-        return x[rows], y[rows]
-    return x, y

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,16 +11,12 @@ from torch.func import functional_call, vmap
 
 from .._checks import described
 from .._ops import on_streams
-from ..modules import Noise
+from ..modules import Noise, TaskNetwork
 from ._batch import Batch
-from ._losses import Losses, LossModule
+from ._losses import Losses, LossModule, StreamedLosses
 from ._parameters import FlatParameters, Within
 from ._penalties import Budgets, PenaltySchedule
 from ._run import Run
-
-if TYPE_CHECKING:
-    from ..modules import TaskNetwork
-    from ._streaming import StreamedLosses
 
 # From learnt tensors and a batch to each run's losses and charges.
 Strategy = Callable[[Sequence[Tensor], Batch], tuple[Tensor, Tensor]]
@@ -39,7 +35,7 @@ class Forward:
     def __init__(
         self,
         parameters: FlatParameters,
-        losses: "Losses | StreamedLosses",
+        losses: Losses | StreamedLosses,
         penalties: PenaltySchedule,
         budget_scope: str,
         *,
@@ -119,7 +115,7 @@ class Forward:
     def _penalty(
         self, state: dict[str, Tensor], task: int | Tensor, budgets: Budgets
     ) -> tuple[Tensor]:
-        def probabilities_of(network: "TaskNetwork") -> Tensor:
+        def probabilities_of(network: TaskNetwork) -> Tensor:
             return network.probabilities(None if self._is_global else task)
 
         probabilities = functional_call(self._within, state, (probabilities_of,))

@@ -1,7 +1,7 @@
 """Tasks of one network that have different targets or losses, and the network with its loss."""
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -11,14 +11,10 @@ from torch.utils._pytree import tree_map
 
 from .._checks import described
 from ..allocation import Allocation
-from ..modules import HeadTable, Noise, Pass
+from ..modules import HeadTable, Noise, Pass, TaskNetwork
 from ..tasks import UNKNOWN, Loss, TargetSpec, Task, some_targets, target_spec
 from ._precision import rounded, widened
 from ._recording import compiled_pass
-
-if TYPE_CHECKING:
-    from ..modules import TaskNetwork
-    from ._streaming import StreamedLosses
 
 # A step of tensors computes the loss of every spec and keeps the task's own, so that each spec
 # costs a few small operations; with more of them a task is a Python number instead.
@@ -47,7 +43,7 @@ class Losses:
     def __init__(
         self,
         tasks: Sequence[Sequence[Task]],
-        network: "TaskNetwork",
+        network: TaskNetwork,
         device: torch.device,
         *,
         are_masked: bool = False,
@@ -153,6 +149,55 @@ class Losses:
         return targets[self._target_specs.index(spec.target)]
 
 
+class StreamedLosses:
+    """The loss of a batch, by its task's number."""
+
+    are_one = False
+
+    def __init__(self, tasks: Sequence[Sequence[Task]], why_apart: str) -> None:
+        self._tasks = tasks
+        self._why_apart = why_apart
+
+    def why_not_by_tensor(self) -> str:
+        """Returns why a task cannot be a tensor."""
+        return self._why_apart
+
+    def __call__(
+        self, outputs: Tensor, targets: Sequence[Any], task: int | Tensor, run: int
+    ) -> Tensor:
+        """Returns the loss of one run's batch."""
+        own = self._tasks[run][int(task)]
+        try:
+            loss = own.loss_function(outputs, targets[0])
+        except Exception as error:
+            check_labels(own.name, "train", outputs, targets[0])
+            error.add_note(f"This is the loss of task {own.name!r}.")
+            raise
+        return one_number(loss, own.name, outputs.dtype)
+
+    def of_each(
+        self, outputs: Tensor, targets: Sequence[Any], task: int | Tensor, run: int
+    ) -> Tensor:
+        """Returns the loss of each example of one run's batch, ``[B]``; NaN without a label."""
+        each = loss_of_each(lambda y, own: self(y, own, task, run), outputs, [targets[0]])
+        return torch.where(has_label(targets[0], len(each)), each, torch.nan)
+
+    def share(self, targets: Sequence[Any]) -> float:
+        """Returns what a mean over a piece's examples counts: pieces are averaged as they are."""
+        return 1.0
+
+
+def has_label(targets: Any, n: int) -> Tensor:
+    """Returns which of ``n`` examples have a label: all, but where labels are all -100.
+
+    >>> has_label(torch.tensor([[0, -100], [-100, -100]]), 2)
+    tensor([ True, False])
+    """
+    if not isinstance(targets, Tensor) or targets.is_floating_point():
+        return torch.tensor(True).expand(n)
+    return (targets != UNKNOWN).reshape(n, -1).any(dim=1)
+
+
 def loss_of_each(loss_of: Callable[[Tensor, Any], Tensor], outputs: Tensor, targets: Any) -> Tensor:
     """Returns the loss of each example, ``[B]``: that of a batch of this one alone.
 
@@ -193,8 +238,8 @@ class LossModule(nn.Module):
 
     def __init__(
         self,
-        network: "TaskNetwork",
-        losses: "Losses | StreamedLosses",
+        network: TaskNetwork,
+        losses: Losses | StreamedLosses,
         mixed_precision: str,
         *,
         is_compiled: bool,
@@ -226,7 +271,7 @@ class LossModule(nn.Module):
         return loss, *running.charges(loss, each, self._losses.share(y))
 
 
-def _loss_spec(task: Task, index: int, target: TargetSpec, network: "TaskNetwork") -> LossSpec:
+def _loss_spec(task: Task, index: int, target: TargetSpec, network: TaskNetwork) -> LossSpec:
     loss, heads = task.loss_function, network.heads
     ignores_padding = loss is F.cross_entropy and target.dtype == torch.int64
     if isinstance(heads, HeadTable) and heads.is_padded and not ignores_padding:

@@ -2,21 +2,19 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from .._checks import first_line
+from ..modules import TaskNetwork
 from ..settings import Optimization
 from ._adam import FlatAdam, empty_state
 from ._compact import compact, fill
 from ._lr_schedule import LRSchedule
 from ._parameter_groups import names_by_group
 from ._parameters import FlatParameters
-
-if TYPE_CHECKING:
-    from ..modules import TaskNetwork
 
 
 class StepTaker(ABC):
@@ -58,7 +56,7 @@ def group_rates(group: str, chosen: Optimization) -> tuple[float, float]:
     return rate, chosen.weight_decay if group in ("weights", "scales") else 0.0
 
 
-def parameter_groups(network: "TaskNetwork", chosen: Optimization) -> list[dict[str, Any]]:
+def parameter_groups(network: TaskNetwork, chosen: Optimization) -> list[dict[str, Any]]:
     """Returns a network's own parameters in groups as `torch.optim` takes them."""
     named = dict(network.named_parameters())
     groups: dict[tuple[float, float], list[Tensor]] = {}

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import cached_property
 from math import prod
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +12,12 @@ from torch.func import functional_call, vmap
 
 from .._schema import Floats
 from ..allocation import Allocation
+from ..modules import TaskNetwork
 from ._parameter_groups import names_by_group
 from ._precision import arithmetic, rounded
 from ._stacked_network import locations, stack_alike
 
 Result = TypeVar("Result")
-if TYPE_CHECKING:
-    from ..modules import TaskNetwork
 
 
 class FlatParameters:
@@ -150,7 +149,7 @@ class FlatParameters:
         """Returns each run's probabilities and evaluation matrix, both ``[R, T, C]``."""
         within = Within(self.network)
 
-        def both(network: "TaskNetwork") -> tuple[Tensor, Tensor]:
+        def both(network: TaskNetwork) -> tuple[Tensor, Tensor]:
             return network.probabilities(), network.matrix()
 
         def one(state: dict[str, Tensor]) -> tuple[Tensor, Tensor]:
@@ -218,7 +217,7 @@ class Within(nn.Module):
     That is the form in which a call can be batched over runs.
     """
 
-    def __init__(self, network: "TaskNetwork") -> None:
+    def __init__(self, network: TaskNetwork) -> None:
         super().__init__()
         self.network = network
 
@@ -232,7 +231,7 @@ def changes_by_batch(allocation: Allocation) -> bool:
     return any(getattr(type(allocation), name) is not getattr(Allocation, name) for name in own)
 
 
-def _n_batches(network: "TaskNetwork") -> int:
+def _n_batches(network: TaskNetwork) -> int:
     """Returns how many training batches have passed, as the allocations count."""
     counts = (layer.allocation.n_batches for layer in network.modular_layers)
     return max((int(count) for count in counts if count is not None), default=0)

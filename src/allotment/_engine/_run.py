@@ -1,16 +1,26 @@
-"""What one run trains."""
+"""What one run trains, and what is known of it before its first step."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
 from .._checks import check_whole, described, is_list_of
+from .._schema import RunHeader
 from ..allocation import Allocation
 from ..modules import TaskNetwork, as_network
 from ..settings import TrainingSettings
-from ..tasks import Split, Task, TaskLabels, check_names, n_examples
+from ..tasks import (
+    GeneratedDataset,
+    Split,
+    Task,
+    TaskLabels,
+    check_names,
+    n_examples,
+    two_examples,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -136,6 +146,62 @@ def _share_examples(a: Any, b: Any) -> bool:
     if not isinstance(a, Split) or not isinstance(b, Split):
         return False
     return a.inputs is b.inputs and a.permutation is b.permutation
+
+
+def example_batch(run: Run) -> tuple[Any, Any]:
+    """Returns as many examples of the first task as a batch has, where they are at hand."""
+    source, n = run.tasks[0].train, run.settings.batch_size
+    if isinstance(source, GeneratedDataset):
+        return source.draw(n, torch.Generator())
+    x, y = two_examples(source)
+    if isinstance(source, Split) and isinstance(x, Tensor):
+        rows = torch.arange(n) % 2  # what they hold does not matter
+        return x[rows], y[rows]
+    return x, y
+
+
+def run_header(run: Run, *, measure: str = "", **told: Any) -> RunHeader:
+    """Returns a run's header: what its tasks and its network say, and what is ``told`` beside.
+
+    Without a ``measure`` it is the first of accuracy, test loss and training loss that all tasks
+    have.
+
+    >>> from torch import nn, randn
+    >>> import allotment as al
+    >>> layer = al.ModularLayer([nn.Linear(8, 1), nn.Linear(8, 1)], al.GumbelMatrix(1, 2))
+    >>> network = al.MultiTaskNetwork(None, [layer], task_names=["a"])
+    >>> run = al.Run(network, [al.Task("a", (randn(9, 8), randn(9)))], seed=3)
+    >>> run_header(run, experiment="mine", condition="", method="gumbel", n_last_rounds=10).seed
+    3
+
+    Args:
+        run: What is trained.
+        measure: What is reported of it; empty: what its tasks allow.
+        told: What else the header says: experiment, method and so on.
+    """
+    tasks, network = run.tasks, run.network
+    families = tuple(task.family for task in tasks)
+    measure = measure or _measure_of(tasks)
+    return RunHeader(
+        seed=run.seed,
+        task_names=tuple(task.name for task in tasks),
+        families=families if all(families) else (),
+        layer_sizes=network.layer_sizes,
+        component_names=network.component_names,
+        component_kinds=network.component_kinds,
+        is_binary=all(layer.allocation.is_binary for layer in network.modular_layers),
+        measure=measure,
+        n_classes=tuple(task.n_outputs for task in tasks) if measure == "accuracy" else (),
+        n_parameters=sum(parameter.numel() for parameter in network.parameters()),
+        **told,
+    )
+
+
+def _measure_of(tasks: Sequence[Task]) -> str:
+    """Returns what is reported of these tasks."""
+    if any(task.held_out("test") is None for task in tasks):
+        return "loss"
+    return "accuracy" if all(task.is_classification for task in tasks) else "test_loss"
 
 
 def check_alike(runs: Sequence[Run]) -> None:

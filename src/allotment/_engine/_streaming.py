@@ -1,27 +1,24 @@
 """Batches that are fetched one by one: from loaders, from datasets, or of arrays that differ."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 from torch.utils._pytree import tree_leaves
 
 from .._streams import stream
-from ..modules import Noise
+from ..modules import Noise, TaskNetwork
 from ..settings import ROUNDS_PER_BLOCK
 from ..tasks import UNKNOWN, Task, as_inputs, as_targets, on_device, some_targets, target_spec
 from ._augmentation import Augmenter
 from ._batch import Batch, Block
 from ._batches import Batches, noise_widths
 from ._dataset import why_fetched
-from ._losses import Losses, check_labels, loss_of_each, one_number
+from ._losses import Losses, StreamedLosses, has_label
 from ._readers import Reader, shared_reader, task_reader
 from ._run import Run
 from ._sampler import PER_BATCH, TaskOrder, uniform
-
-if TYPE_CHECKING:
-    from ..modules import TaskNetwork
 
 
 class StreamedBatches(Batches):
@@ -31,7 +28,7 @@ class StreamedBatches(Batches):
     runs whose examples lie on the device.
     """
 
-    def __init__(self, runs: Sequence[Run], network: "TaskNetwork", device: torch.device) -> None:
+    def __init__(self, runs: Sequence[Run], network: TaskNetwork, device: torch.device) -> None:
         self._why = why_fetched([task for run in runs for task in run.tasks])
         self.why_apart = f"batches are fetched one by one, since {self._why}."
         self.shares_inputs = runs[0].settings.schedule == "multi_label"
@@ -84,8 +81,8 @@ class StreamedBatches(Batches):
         return block  # each batch is brought to the device by itself
 
     def losses(
-        self, tasks: Sequence[Sequence[Task]], network: "TaskNetwork"
-    ) -> "Losses | StreamedLosses":
+        self, tasks: Sequence[Sequence[Task]], network: TaskNetwork
+    ) -> Losses | StreamedLosses:
         if self.shares_inputs:
             return Losses(tasks, network, self._device, are_masked=True)
         return StreamedLosses(tasks, self.why_apart)
@@ -252,55 +249,6 @@ class _SharedTargets:
             here = [y if n == number else other for (y, _), n in zip(found, numbers, strict=True)]
             parts.append(torch.stack(here))
         return [*parts, known]
-
-
-class StreamedLosses:
-    """The loss of a batch, by its task's number."""
-
-    are_one = False
-
-    def __init__(self, tasks: Sequence[Sequence[Task]], why_apart: str) -> None:
-        self._tasks = tasks
-        self._why_apart = why_apart
-
-    def why_not_by_tensor(self) -> str:
-        """Returns why a task cannot be a tensor."""
-        return self._why_apart
-
-    def __call__(
-        self, outputs: Tensor, targets: Sequence[Any], task: int | Tensor, run: int
-    ) -> Tensor:
-        """Returns the loss of one run's batch."""
-        own = self._tasks[run][int(task)]
-        try:
-            loss = own.loss_function(outputs, targets[0])
-        except Exception as error:
-            check_labels(own.name, "train", outputs, targets[0])
-            error.add_note(f"This is the loss of task {own.name!r}.")
-            raise
-        return one_number(loss, own.name, outputs.dtype)
-
-    def of_each(
-        self, outputs: Tensor, targets: Sequence[Any], task: int | Tensor, run: int
-    ) -> Tensor:
-        """Returns the loss of each example of one run's batch, ``[B]``; NaN without a label."""
-        each = loss_of_each(lambda y, own: self(y, own, task, run), outputs, [targets[0]])
-        return torch.where(has_label(targets[0], len(each)), each, torch.nan)
-
-    def share(self, targets: Sequence[Any]) -> float:
-        """Returns what a mean over a piece's examples counts: pieces are averaged as they are."""
-        return 1.0
-
-
-def has_label(targets: Any, n: int) -> Tensor:
-    """Returns which of ``n`` examples have a label: all, but where labels are all -100.
-
-    >>> has_label(torch.tensor([[0, -100], [-100, -100]]), 2)
-    tensor([ True, False])
-    """
-    if not isinstance(targets, Tensor) or targets.is_floating_point():
-        return torch.tensor(True).expand(n)
-    return (targets != UNKNOWN).reshape(n, -1).any(dim=1)
 
 
 def _by_run(of_tasks: Sequence[Any]) -> list[list[Any]]:

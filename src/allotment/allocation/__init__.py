@@ -34,10 +34,10 @@ from ._metadata import MetadataMatrix as MetadataMatrix
 from ._mmoe import MMoE as MMoE
 from ._pathnet import PathNet as PathNet
 from ._ple import PLE as PLE
-from ._recommended import recommended as recommended
 from ._routing import RoutingPolicy as RoutingPolicy
 from ._score_function import ScoreFunctionMatrix as ScoreFunctionMatrix
 from ._settling import SettlingMatrix as SettlingMatrix
+from ._settling import recommended as recommended
 from ._snr import SNR as SNR
 from ._soft import SoftMatrix as SoftMatrix
 from ._softmax import SoftmaxMatrix as SoftmaxMatrix

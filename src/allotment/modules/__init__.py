@@ -40,12 +40,12 @@ from ._growth import prune as prune
 from ._heads import HeadTable as HeadTable
 from ._heads import are_linear as are_linear
 from ._layer import ModularLayer as ModularLayer
-from ._model import MultiTaskModel as MultiTaskModel
-from ._model import as_network as as_network
-from ._model import task_embeddings as task_embeddings
 from ._modularize import modularize as modularize
+from ._network import MultiTaskModel as MultiTaskModel
 from ._network import MultiTaskNetwork as MultiTaskNetwork
 from ._network import TaskNetwork as TaskNetwork
+from ._network import as_network as as_network
+from ._network import task_embeddings as task_embeddings
 from ._penalties import budget_penalty as budget_penalty
 from ._penalties import connection_penalty as connection_penalty
 from ._penalties import disconnect_penalty as disconnect_penalty

@@ -17,8 +17,7 @@ from .._checks import check_choice, check_count, first_line
 from ._context import Pass, opened
 from ._counting import Operations, n_parameters
 from ._extraction import extract, tasks_have_parts, with_every_component
-from ._model import as_network
-from ._network import TaskNetwork
+from ._network import TaskNetwork, as_network
 
 COSTS = ("parameters", "flops", "latency")
 Call = tuple[tuple[Any, ...], dict[str, Any]]  # the arguments of a module, by place and by name

@@ -12,10 +12,10 @@ from torch import Tensor, nn
 from .._checks import check_truth
 from ..allocation import Allocation, SharedBottom
 from ._folding import folded
+from ._heads import Features
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, merge_into
-from ._model import MultiTaskModel, as_network
-from ._network import Features, MultiTaskNetwork, TaskNetwork
+from ._network import MultiTaskModel, MultiTaskNetwork, TaskNetwork, as_network
 from ._parts import ByTask, Layers, Nothing, WeightedSum
 from ._per_task import PerTask
 from ._task_mask import TaskMask

@@ -1,13 +1,16 @@
-"""A head for each task, and linear heads as one table."""
+"""A head for each task, linear heads as one table, and checks of what a network is given."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeGuard
 
 import torch
 from torch import Tensor, nn
 
-from .._checks import described
+from .._checks import described, is_list_of
 from ..allocation import row
+
+Heads = Mapping[str, nn.Module] | Sequence[nn.Module] | nn.ModuleDict | None
+Features = Callable[[Any], Any]  # from what a model returns to what enters the heads
 
 _ABSENT = -1e9  # the logit of a class that a task does not have: no probability, no gradient
 
@@ -122,3 +125,58 @@ class HeadTable(nn.Module):
         if isinstance(task, int):
             return y[..., : self.widths[task]]
         return y + row(self.padding, task) if self.is_padded else y
+
+
+def checked_heads(
+    heads: Heads, task_names: Sequence[str] | None, n_each: Sequence[int]
+) -> tuple[list[nn.Module] | None, list[str] | None]:
+    """Returns a network's heads and the names of its tasks, None for what it does not have.
+
+    ``n_each`` is how many tasks each of its layers has.
+    """
+    own_names: list[str] | None = None
+    modules: Any = heads
+    if isinstance(heads, Mapping | nn.ModuleDict):
+        own_names, modules = list(heads.keys()), list(heads.values())
+    if modules is not None and not is_list_of(modules, nn.Module):
+        raise TypeError(
+            "`heads` should be a dict or a list with a module for each task. "
+            f"Found {described(heads)}."
+        )
+    modules = None if modules is None else list(modules)
+    _check_counts(n_each, modules)
+    return modules, _checked_names(own_names, task_names, n_each[0])
+
+
+def _check_counts(n_each: Sequence[int], heads: Sequence[nn.Module] | None) -> None:
+    if not n_each:
+        raise ValueError("A network should hold at least one ModularLayer. Found none.")
+    if len({*n_each, *([] if heads is None else [len(heads)])}) != 1:
+        raise ValueError(
+            "Every allocation and the heads should have the same number of tasks. "
+            f"Found {list(n_each)} in the layers"
+            + (f" and {len(heads)} heads." if heads is not None else ".")
+        )
+
+
+def _checked_names(
+    own: list[str] | None, given: Sequence[str] | None, n_tasks: int
+) -> list[str] | None:
+    """Returns the names of tasks, from their heads or as they are given."""
+    if isinstance(given, str):
+        rule = f"`task_names` should be a list of names, such as {[given]}."
+        raise TypeError(f"{rule} Found {given!r}.")
+    if given is not None and not is_list_of(given, object):
+        raise TypeError(f"`task_names` should be a list of names. Found {described(given)}.")
+    if own is not None and given is not None and list(given) != own:
+        raise ValueError(
+            "`task_names` should be those of the heads, in their order, or left out. "
+            f"Found {list(given)} for {own}."
+        )
+    names = own if given is None else given
+    if names is None:
+        return None
+    found = list(map(str, names))
+    if not len(set(found)) == len(found) == n_tasks:
+        raise ValueError(f"`task_names` should be {n_tasks} different names. Found {found}.")
+    return found

@@ -91,8 +91,7 @@ class ModularLayer(nn.Module):
         """
         task, noise = self._told(task, noise)
         call = Call(() if x is _NOTHING else (x, *arguments), options)
-        # [C] or [B, C], normalised
-        weights = self.allocation.weights(task, call.first, noise=noise)
+        weights = self.allocation.weights(task, call.first, noise=noise)  # [C] or [B, C]
         self._take_note(weights)
         if self._may_skip and isinstance(task, int):
             return self._only_what_is_used(call, weights)
@@ -296,7 +295,5 @@ def _labels(
 
 def _names(components: Sequence[nn.Module]) -> list[str]:
     """Returns the components' classes, with their places where one class stands in several."""
-    classes = [type(component).__name__.lower() for component in components]
-    return [
-        f"{name} {place}" if classes.count(name) > 1 else name for place, name in enumerate(classes)
-    ]
+    kinds = [type(component).__name__.lower() for component in components]
+    return [f"{kind} {at}" if kinds.count(kind) > 1 else kind for at, kind in enumerate(kinds)]

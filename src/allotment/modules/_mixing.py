@@ -25,15 +25,13 @@ def mixed(weights: Tensor, outputs: Sequence[Any]) -> Any:
 def summed(weights: Tensor, outputs: Sequence[Any]) -> Any:
     """Returns the weighted sum of the outputs ``[B, ...]`` of components that are used."""
     if weights.ndim == 1:
-        parts = weights.unbind(0)
-        return by_tensor(lambda own: weighted_sum(parts, own), outputs)
+        each = weights.unbind(0)
+        return by_tensor(
+            lambda parts: torch.stack([w * y for w, y in zip(each, parts, strict=True)]).sum(0),
+            outputs,
+        )
     _check_has_examples(outputs)
     return mix(weights, [y.unsqueeze(0) for y in outputs])
-
-
-def weighted_sum(weights: Sequence[Tensor], outputs: Sequence[Tensor]) -> Tensor:
-    """Returns the sum of outputs, each times its weight."""
-    return torch.stack([w * y for w, y in zip(weights, outputs, strict=True)]).sum(0)
 
 
 def _check_has_examples(outputs: Sequence[Any]) -> None:

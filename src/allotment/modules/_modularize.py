@@ -11,10 +11,10 @@ from torch import Tensor, nn
 
 from .._checks import check_choice, check_count, check_truth, described, is_list_of
 from ..allocation import Allocation, GumbelMatrix
+from ._heads import Features, Heads
 from ._layer import ModularLayer
 from ._low_rank import AdaptedPart, update_of, why_no_update
-from ._model import MultiTaskModel
-from ._network import Features, Heads
+from ._network import MultiTaskModel
 from ._part_names import check_apart, named_parts
 
 Allocate = Callable[..., Allocation]  # from numbers of tasks and of components

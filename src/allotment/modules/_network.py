@@ -1,21 +1,19 @@
-"""One network for several tasks."""
+"""One network for several tasks: layer by layer, or a model of one's own."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
+from inspect import signature
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from .._checks import check_number, described, is_list_of
+from .._checks import check_share, described, is_list_of
 from ._context import Noise, Pass, current_pass, opened
-from ._heads import HeadList, HeadTable
+from ._heads import Features, HeadList, Heads, HeadTable, checked_heads
 from ._inputs import as_index, call_with
 from ._layer import ModularLayer
 from ._per_task import PerTask
-
-Heads = Mapping[str, nn.Module] | Sequence[nn.Module] | nn.ModuleDict | None
-Features = Callable[[Any], Any]  # from what a model returns to what enters the heads
 
 
 class TaskNetwork(nn.Module, ABC):
@@ -49,59 +47,18 @@ class TaskNetwork(nn.Module, ABC):
 
     def _add_heads(self, heads: Heads, task_names: Sequence[str] | None, dropout: float) -> None:
         """Adds the heads, once all modular layers are there."""
-        check_number("dropout", dropout)
-        if not 0.0 <= dropout < 1.0:
-            raise ValueError(f"`dropout` should be in [0, 1). Found `dropout = {dropout}`.")
-        if isinstance(heads, nn.ModuleDict):
-            heads = dict(heads.items())
-        modules = list(heads.values()) if isinstance(heads, Mapping) else heads
-        if heads is not None and not is_list_of(modules, nn.Module):
-            raise TypeError(
-                "`heads` should be a dict or a list with a module for each task. "
-                f"Found {described(heads)}."
-            )
-        self.n_tasks = self._checked_n_tasks(modules)
-        self._set_names(list(heads) if isinstance(heads, Mapping) else None, task_names)
+        check_share("dropout", dropout)
+        n_each = [layer.allocation.n_tasks for layer in self.modular_layers]
+        modules, names = checked_heads(heads, task_names, n_each)
+        self.n_tasks = n_each[0]
+        self.has_names = names is not None
+        self.task_names = [str(task) for task in range(self.n_tasks)] if names is None else names
         self.heads = HeadList(modules, self.task_names) if modules else None
         self.dropout = dropout
         for module in self.modules():
             if isinstance(module, PerTask):
                 module.put_in_order(self.task_names, are_given=self.has_names)
         self.number_layers()
-
-    def _checked_n_tasks(self, heads: Sequence[nn.Module] | None) -> int:
-        counts = [layer.allocation.n_tasks for layer in self.modular_layers]
-        if not counts:
-            raise ValueError("A network should hold at least one ModularLayer. Found none.")
-        n_layers = len(counts)
-        if heads is not None:
-            counts.append(len(heads))
-        if len(set(counts)) != 1:
-            raise ValueError(
-                "Every allocation and the heads should have the same number of tasks. "
-                f"Found {counts[:n_layers]} in the layers"
-                + (f" and {len(heads)} heads." if heads is not None else ".")
-            )
-        return counts[0]
-
-    def _set_names(self, own: list[str] | None, given: Sequence[str] | None) -> None:
-        if isinstance(given, str):
-            rule = f"`task_names` should be a list of names, such as {[given]}."
-            raise TypeError(f"{rule} Found {given!r}.")
-        if given is not None and not is_list_of(given, object):
-            raise TypeError(f"`task_names` should be a list of names. Found {described(given)}.")
-        if own is not None and given is not None and list(given) != own:
-            raise ValueError(
-                "`task_names` should be those of the heads, in their order, or left out. "
-                f"Found {list(given)} for {own}."
-            )
-        names = own if given is None else given
-        self.has_names = names is not None
-        self.task_names = list(map(str, range(self.n_tasks) if names is None else names))
-        if not len(set(self.task_names)) == len(self.task_names) == self.n_tasks:
-            raise ValueError(
-                f"`task_names` should be {self.n_tasks} different names. Found {self.task_names}."
-            )
 
     @abstractmethod
     def compute(self, x: Any, running: Pass, *arguments: Any, **options: Any) -> Tensor:
@@ -242,3 +199,102 @@ class MultiTaskNetwork(TaskNetwork):
     @property
     def accepted_dtypes(self) -> tuple[torch.dtype, ...]:
         return getattr(self.stem, "accepted_dtypes", ())
+
+
+class MultiTaskModel(TaskNetwork):
+    """A model of one's own with modular layers somewhere in it, and a head for each task.
+
+    >>> import torch
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> layer = al.ModularLayer([nn.Linear(8, 4) for _ in range(2)], al.GumbelMatrix(2, 2))
+    >>> body = nn.Sequential(nn.LayerNorm(8), layer)
+    >>> model = al.MultiTaskModel(body, {"a": nn.Linear(4, 1), "b": nn.Linear(4, 3)})
+    >>> model(torch.randn(5, 8), "b").shape
+    torch.Size([5, 3])
+
+    Args:
+        body: Any module that holds modular layers. What it returns enters the heads. If its
+            ``forward`` has an argument named ``task``, it is given the task's index.
+        heads: A module for each task, as a list, or a dict whose keys are the tasks' names;
+            None where the model has its own.
+        dropout: Probability with which a feature is left out before the head, in training.
+        task_names: The tasks' names, where the heads do not give them.
+        features: From what the body returns to what enters the heads, where that is not the same.
+    """
+
+    def __init__(
+        self,
+        body: nn.Module,
+        heads: Heads = None,
+        *,
+        dropout: float = 0.0,
+        task_names: Sequence[str] | None = None,
+        features: Features | None = None,
+    ) -> None:
+        super().__init__()
+        if not isinstance(body, nn.Module):
+            raise TypeError(f"`body` should be a module. Found {described(body)}.")
+        if features is not None and not callable(features):
+            raise TypeError(f"`features` should be a function. Found {described(features)}.")
+        self.body = body
+        self.features = features
+        self._tells_task = "task" in signature(body.forward).parameters
+        self._add_heads(heads, task_names, dropout)
+
+    def compute(self, x: Any, running: Pass, *arguments: Any, **options: Any) -> Tensor:
+        if self._tells_task:
+            options["task"] = running.task
+        with opened(running):
+            features = call_with(self.body, x, *arguments, **options)
+            if self.features is not None:
+                features = self.features(features)
+        return self._outputs(features, running)
+
+    @property
+    def accepted_dtypes(self) -> tuple[torch.dtype, ...]:
+        return getattr(self.body, "accepted_dtypes", ())
+
+
+def as_network(model: nn.Module, task_names: Sequence[str] | None = None) -> TaskNetwork:
+    """Returns the network itself, or a model with modular layers in it as a network.
+
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> layer = al.ModularLayer([nn.Linear(8, 1), nn.Linear(8, 1)], al.GumbelMatrix(2, 2))
+    >>> as_network(nn.Sequential(layer), ["a", "b"]).task_names
+    ['a', 'b']
+
+    Args:
+        model: A network, or any module with modular layers in it.
+        task_names: The tasks' names, where the model is no network yet.
+    """
+    if isinstance(model, TaskNetwork):
+        return model
+    if not isinstance(model, nn.Module):
+        many = isinstance(model, list | tuple)
+        raise TypeError(
+            "`network` should be one network, or a module with modular layers in it. "
+            f"Found {described(model)}."
+            + (" Several train together as `train([Run(...), ...])`." if many else "")
+        )
+    return MultiTaskModel(model, task_names=task_names)
+
+
+def task_embeddings(network: nn.Module) -> Tensor:
+    """Returns who uses what, a row for each task (paper, Section III-E), ``[T, C]``.
+
+    The modular layers of a network stand side by side.
+
+    >>> from torch import nn
+    >>> import allotment as al
+    >>> allocation = al.FixedMatrix([[1, 1, 0], [0, 1, 1]])
+    >>> layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(3)], allocation)
+    >>> al.task_embeddings(al.MultiTaskNetwork(None, [layer], task_names=["a", "b"]))
+    tensor([[1., 1., 0.],
+            [0., 1., 1.]])
+
+    Args:
+        network: A network, or any module with modular layers in it.
+    """
+    return as_network(network).matrix()

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from ._context import Pass, current_pass, opened
+from ._heads import Features
 from ._inputs import call_with
-from ._network import Features
 from ._parts import NAMED, ByTask, Layers, WeightedSum
 from ._structures import tensors_of
 

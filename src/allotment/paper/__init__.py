@@ -18,9 +18,6 @@ from ._comparison import SUITES as SUITES
 from ._comparison import WELL_TRAINED as WELL_TRAINED
 from ._images import digits as digits
 from ._images import four_mnists as four_mnists
-from ._load import experiment_of as experiment_of
-from ._load import load as load
-from ._load import read_table as read_table
 from ._map import MAP_PAGE as MAP_PAGE
 from ._map import MAPS as MAPS
 from ._map import map_summary as map_summary
@@ -29,7 +26,10 @@ from ._registry import EXPERIMENTS as EXPERIMENTS
 from ._registry import HEADLINES as HEADLINES
 from ._registry import KINDS as KINDS
 from ._registry import experiment_named as experiment_named
+from ._registry import experiment_of as experiment_of
 from ._registry import experiment_on as experiment_on
+from ._registry import load as load
+from ._registry import read_table as read_table
 from ._remedy import REMEDIES as REMEDIES
 from ._remedy import remedy_page as remedy_page
 from ._remedy import remedy_summary as remedy_summary

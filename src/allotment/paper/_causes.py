@@ -1,21 +1,19 @@
 """Why do learnt gates lose where they lose? One change of their training for each cause."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..experiments import Experiment, Method, using
-from ._changes import CHANGES, JOINT, NARROW, PLAIN, Change
+from ..records import RunRecord
+from ._changes import CHANGES, JOINT, NARROW, PLAIN, Change, StagedMatrix, some_components
 from ._comparison import COMPARED, PAIRS, PREFIX
-from ._map_points import WIDTH, Point, pairs_at
 from ._methods import NO_SHARING, SHARED_BOTTOM_MEAN, SINGLE_TASK
-from ._staged import StagedMatrix, some_components
+from ._synthetic import WIDTH, Point, pairs_at
 from .networks import map_network
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..records import RunRecord
     from ..report import OwnSection
 
 CAUSES_PREFIX = "causes_"
@@ -110,13 +108,13 @@ def _joint(method: Method) -> Method:
     )
 
 
-def _section(suite: Suite, records: "Sequence[RunRecord]") -> "OwnSection":
+def _section(suite: Suite, records: Sequence[RunRecord]) -> "OwnSection":
     from ._causes_report import causes_section  # here, since figures take long to import
 
     return causes_section(suite, records)
 
 
-def causes_page(records: "Sequence[RunRecord]") -> tuple[str, str, "OwnSection"]:
+def causes_page(records: Sequence[RunRecord]) -> tuple[str, str, "OwnSection"]:
     """Returns the title of the causes' part of a page, what they are, and what they show.
 
     >>> causes_page([])[0]

@@ -19,7 +19,6 @@ from ._causes import CAUSES_PREFIX, CAUSES_SUITES, Suite
 from ._changes import CAPACITY, CHANGES, JOINT, NARROW, PLAIN
 from ._methods import SHARED_BOTTOM_MEAN
 
-NOTHING = "–"
 _NARROW_LABEL = "A shared bottom has as many components as gates leave open, beside all of them"
 _VERDICTS = {1: "better", 0: "not told apart", -1: "worse"}
 
@@ -96,8 +95,8 @@ def causes_section(suite: Suite, records: Sequence[RunRecord]) -> OwnSection:
         Column("Cause", lambda row: row.cause, kind="text"),
         Column("Change", lambda row: row.label, kind="name"),
         Column(f"Validation {what}", lambda row: row.result.scaled(factor).value_text),
-        Column(f"What the change brings, {unit}", lambda row: _text(row.effect)),
-        Column(f"Over the better fixed, {unit}", lambda row: _text(row.over_hand)),
+        Column(f"What the change brings, {unit}", lambda row: advantage_text(row.effect)),
+        Column(f"Over the better fixed, {unit}", lambda row: advantage_text(row.over_hand)),
         Column("Gates open", lambda row: f"{100 * row.share_open.mean:.0f} %"),
         Column("Seeds", lambda row: str(row.result.n)),
     ]
@@ -147,7 +146,7 @@ def causes_overview(records: Sequence[RunRecord]) -> OwnSection:
 def _effects_on(name: str, found: Mapping[str, Row]) -> Column[tuple[str, str, str]]:
     def cell(change: tuple[str, str, str]) -> str:
         row = found.get(change[0])
-        return NOTHING if row is None else _text(row.effect)
+        return advantage_text(None if row is None else row.effect)
 
     return Column(name, cell)
 
@@ -164,7 +163,3 @@ def _said_of_cause(cause: str, present: Mapping[str, Mapping[str, Row]]) -> str:
         verdicts = [f"{_VERDICTS[each.sign]} on {suite}" for suite, each in effects.items()]
         said.append(f"{change.label}: {', '.join(verdicts) or 'not run'}")
     return f"{cause}. {'. '.join(said)}."
-
-
-def _text(value: Advantage | None) -> str:
-    return NOTHING if value is None else advantage_text(value)

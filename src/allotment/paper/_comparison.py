@@ -1,61 +1,31 @@
 """Every way of sharing on equal terms, suite by suite; nothing is chosen on test examples."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from ..experiments import DataOptions, Experiment, RateSearch, ReportOptions
-from ..settings import Optimization, TrainingSettings
-from ._census import census
+from ..experiments import Experiment, RateSearch
+from ._census import CENSUS
 from ._clusters import CLUSTERS, three_clusters
+from ._image_data import HELD_OUT
 from ._images import DIGITS, MNIST, four_mnists
-from ._map_points import Point, pairs_at
 from ._methods import BASELINE, LEFT_OUT, METHODS
 from ._omniglot import BEST, HOW, OMNIGLOT_TUNED
-from ._synthetic import TWO_PAIRS
-from .networks import census_network
+from ._synthetic import TWO_PAIRS, Point, pairs_at
 
-NAMES = tuple(method.name for method in METHODS)
 PREFIX = "comparison_"  # of an experiment's name, before that of its suite
-HELD_OUT = 1 / 6  # of training images: 10,000 of the 60,000 of MNIST and Fashion-MNIST
-
-CENSUS = Experiment(
-    name="census",
-    summary="nine questions about the people of a census table",
-    tasks=lambda choice: census(choice.data_folder),
-    network=census_network,
-    methods=METHODS,
-    # Ours. A task that all were asked sees two thirds of its rows once. Ten runs of a method take
-    # about a minute on one core.
-    training=TrainingSettings(
-        rounds=600,
-        batch_size=64,
-        optimization=Optimization(learning_rate=1e-3, allocation_learning_rate=1e-2),
-    ),
-    n_runs=10,
-    data=DataOptions(sets=("census",)),
-    report=ReportOptions(title="Census", measure="score"),
-)
 
 
-def comparison(
-    suite: Experiment,
-    *,
-    n_tasks: int,
-    options: Mapping[str, Mapping[str, Any]] | None = None,
-    **changes: Any,
-) -> Experiment:
+def comparison(suite: Experiment, *, n_tasks: int, **changes: Any) -> Experiment:
     """Returns the experiment that compares all methods on the tasks and the network of another.
 
-    ``options`` are for the allocations of some methods, by name; ``changes`` are of fields.
+    ``changes`` are of fields.
     """
     left_out = LEFT_OUT.get(suite.name, {})
     rounds = changes.get("training", suite.training).rounds
     # The balance of experts is charged less and less, and nothing at the end.
-    falling = {"top_k": {"balance_batches": rounds * n_tasks}}
-    own = {name: {**falling.get(name, {}), **(options or {}).get(name, {})} for name in NAMES}
+    own = {"top_k": {"balance_batches": rounds * n_tasks}}
     methods = [
-        replace(method, allocation=method.allocation.changed(**own[method.name]))
+        replace(method, allocation=method.allocation.changed(**own.get(method.name, {})))
         for method in METHODS
         if method.name not in left_out
     ]

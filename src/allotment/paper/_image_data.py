@@ -8,6 +8,7 @@ from torch import Tensor
 from .._streams import stream
 
 SHARES = (0.5, 0.2, 0.3)  # train, validation, test
+HELD_OUT = 1 / 6  # of published training images, for validation where methods are compared
 SPLIT_SEED = 0  # one split for every run, so that runs differ in training alone
 PARTS = ("train", "test")  # of published data sets
 SCALE = 1 / 255  # of their bytes

@@ -11,19 +11,39 @@ import torch
 from .._streams import stream
 from ..allocation import GumbelMatrix
 from ..experiments import DataOptions, Experiment, Method, ReportOptions, TaskChoice, using
+from ..records import RunRecord
 from ..settings import Optimization, TrainingSettings
 from ..tasks import Split, Task
-from ._census import census
-from ._comparison import CENSUS, HELD_OUT
+from ._census import CENSUS, census
+from ._image_data import HELD_OUT
 from ._images import MNIST, four_mnists
-from ._map_points import POINTS, VALIDATION, WIDTH, pairs_at
 from ._methods import NO_SHARING, SHARED_BOTTOM_MEAN, SINGLE_TASK
-from ._synthetic import pairs_share
+from ._synthetic import VALIDATION, WIDTH, Point, pairs_at, pairs_share
 from .networks import map_network
 
 if TYPE_CHECKING:
-    from ..records import RunRecord
     from ..report import OwnSection
+
+
+RHOS = tuple(step / 10 for step in range(11))
+EXAMPLES = (50, 200, 1_000, 5_000, None)  # labelled ones of a task; None: as many as are asked for
+# Width and number of tasks are varied one at a time, over fewer points of the first two axes: a
+# full grid would have nine times as many. With 50 and 200 examples of 128 numbers there is little
+# to be learnt in any network, and unlimited ones take the most memory.
+FEWER_RHOS, FEWER_EXAMPLES = RHOS[::2], (1_000, 5_000)
+OTHER_WIDTHS, OTHER_TASKS = (4, 64), (8, 16)
+
+
+def points() -> list[Point]:
+    """Returns all points of the map, those of the usual network and number of tasks first."""
+    usual = [Point(rho=rho, n_examples=n) for n in EXAMPLES for rho in RHOS]
+    fewer = [Point(rho=rho, n_examples=n) for n in FEWER_EXAMPLES for rho in FEWER_RHOS]
+    wider = [replace(point, width=width) for width in OTHER_WIDTHS for point in fewer]
+    more = [replace(point, n_tasks=n_tasks) for n_tasks in OTHER_TASKS for point in fewer]
+    return [*usual, *wider, *more]
+
+
+POINTS = {str(point): point for point in points()}
 
 
 def fewer_examples(tasks: Sequence[Task], n: int, *, seed: int) -> list[Task]:
@@ -85,13 +105,13 @@ class Ways:
         return [trial for method in self.every for trial in self.trials(method)]
 
 
-def _pairs_section(records: "Sequence[RunRecord]") -> "OwnSection":
+def _pairs_section(records: Sequence[RunRecord]) -> "OwnSection":
     from ._map_report import pairs_section  # here, since figures take long to import
 
     return pairs_section(PAIRS_WAYS, records)
 
 
-def _sizes_section(ways: Ways, records: "Sequence[RunRecord]") -> "OwnSection":
+def _sizes_section(ways: Ways, records: Sequence[RunRecord]) -> "OwnSection":
     from ._map_report import sizes_section
 
     return sizes_section(ways, records)
@@ -196,7 +216,7 @@ MAP_PAGE = (
 )
 
 
-def map_summary(records: "Sequence[RunRecord]") -> str:
+def map_summary(records: Sequence[RunRecord]) -> str:
     """Returns what the README says of the map: a sentence and a picture, or that it is not run."""
     own = _pairs_section([r for r in records if r.header.experiment == MAP.name])
     if not own.figures:

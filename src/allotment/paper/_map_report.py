@@ -10,6 +10,7 @@ import numpy as np
 from ..analysis import Advantage, Gain, best_on_validation, gain, group_runs
 from ..records import RunRecord
 from ..report import (
+    NOTHING,
     Column,
     GainPanel,
     NamedFigure,
@@ -19,10 +20,9 @@ from ..report import (
     gain_maps,
     make_table,
 )
-from ._map import SIZES, Ways
-from ._map_points import EXAMPLES, N_TASKS, OTHER_TASKS, OTHER_WIDTHS, POINTS, WIDTH, Point
+from ._map import EXAMPLES, OTHER_TASKS, OTHER_WIDTHS, POINTS, SIZES, Ways
+from ._synthetic import N_TASKS, WIDTH, Point
 
-NOTHING = "–"
 NOT_RUN = "Not run yet."
 PAGE = frozenset({Place.PAGE})
 _VERDICTS = {1: "do better than", 0: "are not told from", -1: "do worse than"}
@@ -39,15 +39,14 @@ def gains(ways: Ways, records: Sequence[RunRecord]) -> dict[str, Gain]:
         by_method.setdefault(condition, {})[method] = runs
     found = {}
     for condition, runs_of in by_method.items():
-        best = {
-            way.name: best_on_validation([runs_of.get(t.name, []) for t in ways.trials(way)])
+        present = {
+            way.name: best
             for way in ways.every
+            if (best := best_on_validation([runs_of.get(t.name, []) for t in ways.trials(way)]))
         }
-        present = {name: runs for name, runs in best.items() if runs}
         oracle = ways.oracle.name if ways.oracle else ""
         by_hand = (ways.alone.name, ways.shared.name)
-        cell = gain(present, ways.learnt.name, by_hand, oracle)
-        if cell is not None:
+        if (cell := gain(present, ways.learnt.name, by_hand, oracle)) is not None:
             found[condition] = cell
     return found
 
@@ -61,12 +60,15 @@ def pairs_section(ways: Ways, records: Sequence[RunRecord]) -> OwnSection:
     usual = {p: cell for p, cell in cells.items() if (p.width, p.n_tasks) == (WIDTH, N_TASKS)}
     labels = {way.name: way.label.lower() for way in ways.every}
     advice = (_by_size(usual, labels), _over_points(usual, labels, ways))
-    said = (*advice, *_further(cells), *_of_oracle(usual))
     panels = _panels(cells)
-    columns = [*_places(), *_columns(cells, ways, 1.0)]
+    columns: list[Column[Point]] = [
+        Column("Examples per task", lambda point: _count(point.n_examples)),
+        Column("Relatedness", lambda point: f"{point.rho:g}"),
+        *_columns(cells, ways, 1.0),
+    ]
     what = "test loss, and gains in percent of it (90 % interval)"
     return OwnSection(
-        sentences=said,
+        sentences=(*advice, *_further(cells), *_of_oracle(usual)),
         tables=tuple(make_table(columns, own, f"{name}: {what}") for name, own in panels.items()),
         brief=make_table(columns, usual, place=Place.TERMINAL),
         figures=tuple(_figures(cells)),
@@ -189,8 +191,7 @@ def _shared_points(
     usual = {"width": WIDTH, "n_tasks": N_TASKS}
     found: dict[tuple[float, int | None], dict[int, Gain]] = {}
     for point, cell in cells.items():
-        is_usual = all(getattr(point, n) == v for n, v in usual.items() if n != name)
-        if is_usual:
+        if all(getattr(point, n) == v for n, v in usual.items() if n != name):
             found.setdefault((point.rho, point.n_examples), {})[getattr(point, name)] = cell
     return [own for own in found.values() if set(own) == set(values)]
 
@@ -221,23 +222,15 @@ def _columns(found: Mapping[Key, Gain], ways: Ways, factor: float) -> list[Colum
 
         return cell
 
-    def behind(key: Key) -> str:
-        missing = found[key].behind_oracle
-        return NOTHING if missing is None else advantage_text(missing)
-
     return [
         *(Column(labels[way.name], measured(way.name), places=PAGE) for way in ways.every),
         Column("Gain over the better", lambda key: advantage_text(found[key].over_baseline)),
-        Column("Missing to the oracle", behind, optional=True),
+        Column(
+            "Missing to the oracle",
+            lambda key: advantage_text(found[key].behind_oracle),
+            optional=True,
+        ),
         Column("Seeds", lambda key: str(found[key].over_baseline.n), places=PAGE),
-    ]
-
-
-def _places() -> list[Column[Point]]:
-    """Returns the columns that say which point a row is of."""
-    return [
-        Column("Examples per task", lambda point: _count(point.n_examples)),
-        Column("Relatedness", lambda point: f"{point.rho:g}"),
     ]
 
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from ..allocation import SharedBottom
 from ..experiments import Allocate, DataOptions, Method, ReportOptions, using
 from ..modules import MultiTaskNetwork
+from ..records import RunRecord
 from ..tasks import Task
 from ._omniglot import ALL, ELASTIC, OMNIGLOT, OMNIGLOT_TUNED, alphabets, omniglot
 from .networks import omniglot_network
 
 if TYPE_CHECKING:
     from ..analysis import Estimate
-    from ..records import RunRecord
     from ..report import OwnSection
 
 NAME = "omniglot_alone"
@@ -36,18 +36,18 @@ def _network(allocate: Allocate, outputs: Mapping[str, int]) -> MultiTaskNetwork
     return omniglot_network(allocate, dict.fromkeys(outputs, N_OUTPUTS))
 
 
-def _ended(records: "Sequence[RunRecord]") -> "list[RunRecord]":
+def _ended(records: Sequence[RunRecord]) -> list[RunRecord]:
     return [run for run in records if run.header.experiment == NAME and run.finished]
 
 
-def _error(run: "RunRecord") -> float:
+def _error(run: RunRecord) -> float:
     """Returns the test error in percent."""
     from ..analysis import measure
 
     return 100 * (1 - measure(run))
 
 
-def mean_errors(records: "Sequence[RunRecord]") -> dict[int, float]:
+def mean_errors(records: Sequence[RunRecord]) -> dict[int, float]:
     """Returns the mean test error over alphabets, in percent, by seed, where all alphabets ran."""
     errors: dict[int, dict[str, float]] = defaultdict(dict)
     for run in _ended(records):
@@ -56,7 +56,7 @@ def mean_errors(records: "Sequence[RunRecord]") -> dict[int, float]:
     return {seed: sum(own.values()) / n for seed, own in errors.items() if len(own) == n}
 
 
-def _section(records: "Sequence[RunRecord]") -> "OwnSection":
+def _section(records: Sequence[RunRecord]) -> "OwnSection":
     from ..analysis import estimate
     from ..report import Column, OwnSection, make_table
 

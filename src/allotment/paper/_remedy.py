@@ -1,18 +1,17 @@
 """The allocation that we recommend, beside fixed patterns, with seeds that no choice saw."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ..allocation import recommended
 from ..experiments import Experiment, Method, using
+from ..records import RunRecord
 from ._comparison import COMPARED, PAIRS, WELL_TRAINED
 from ._omniglot import BEST
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ..records import RunRecord
     from ..report import OwnSection
 
 REMEDY_PREFIX = "remedy_"
@@ -48,13 +47,13 @@ class Contest:
         return [RECOMMENDED, *others]
 
 
-def _section(contest: Contest, records: "Sequence[RunRecord]") -> "OwnSection":
+def _section(contest: Contest, records: Sequence[RunRecord]) -> "OwnSection":
     from ._remedy_report import contest_section  # here, since figures take long to import
 
     return contest_section(contest, records)
 
 
-def remedy_page(records: "Sequence[RunRecord]") -> tuple[str, str, "OwnSection"]:
+def remedy_page(records: Sequence[RunRecord]) -> tuple[str, str, "OwnSection"]:
     """Returns the title of the remedy's part of a page, what it is, and what it shows.
 
     >>> remedy_page([])[0]
@@ -65,7 +64,7 @@ def remedy_page(records: "Sequence[RunRecord]") -> tuple[str, str, "OwnSection"]
     return "The recommended allocation", REMEDY_TEXT, remedy_overview(records)
 
 
-def remedy_summary(records: "Sequence[RunRecord]") -> str:
+def remedy_summary(records: Sequence[RunRecord]) -> str:
     """Returns what the README says: whether the goal is met, and what a choice on validation gives.
 
     >>> remedy_summary([]).partition(". [")[2]

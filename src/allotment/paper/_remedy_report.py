@@ -13,8 +13,8 @@ from ..analysis import (
     measure,
 )
 from ..records import RunRecord
-from ..report import Column, OwnSection, Place, advantage_text, make_table
-from ._causes_report import NOTHING, Runs, finished_runs
+from ..report import NOTHING, Column, OwnSection, Place, advantage_text, make_table
+from ._causes_report import Runs, finished_runs
 from ._remedy import CONTESTS, GUMBEL, RECOMMENDED, REMEDY_PREFIX, SHARED, Contest
 
 PAGE = frozenset({Place.PAGE})
@@ -80,9 +80,8 @@ def contest_section(contest: Contest, records: Sequence[RunRecord]) -> OwnSectio
     factor, _, unit = _units(ours)
 
     def over(method: str) -> str:
-        if method == RECOMMENDED.name:
-            return NOTHING
-        return advantage_text(advantage(ours, found.runs[method]))
+        is_itself = method == RECOMMENDED.name
+        return advantage_text(None if is_itself else advantage(ours, found.runs[method]))
 
     labels = {method.name: method.label for method in contest.methods}
     columns: list[Column[str]] = [
@@ -158,8 +157,7 @@ def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
     def over(of: Callable[[Standing], Advantage | None]) -> Callable[[str], str]:
         def cell(name: str) -> str:
             own = found[name]
-            gained = None if own is None else of(own)
-            return NOTHING if gained is None else advantage_text(gained)
+            return advantage_text(None if own is None else of(own))
 
         return cell
 

@@ -1,5 +1,8 @@
 """Pairs of regression tasks whose relatedness is chosen, and the paper's experiments on them."""
 
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -8,7 +11,7 @@ from .._streams import stream
 from ..allocation import FixedMatrix, SharedBottom
 from ..experiments import DataOptions, Experiment, Method, ReportOptions, using
 from ..settings import Optimization, TrainingSettings
-from ..tasks import GeneratedDataset, Task
+from ..tasks import GeneratedDataset, Split, Task
 from ._methods import GUMBEL, NO_SHARING
 from .networks import pairs_network, transfer_network
 
@@ -16,6 +19,10 @@ N_INPUTS = 128  # d
 SCALE = 1.0  # c
 N_SINES = 6  # m
 NOISE = 0.01  # standard deviation of a label's noise
+WIDTH, N_TASKS = 16, 4  # of components and of tasks, where nothing else is said
+VALIDATION = 0.2  # of the labelled examples
+MOST_EXAMPLES = 5_000
+N_VALIDATION, N_TEST = 1_000, 2_000  # where examples are unlimited, and always
 
 
 class SineSamples(GeneratedDataset):
@@ -65,6 +72,52 @@ def synthetic_pairs(n_pairs: int, rho: float, *, seed: int) -> list[Task]:
         for letter, direction in (("a", first), ("b", related)):
             samples = SineSamples(SCALE * direction.contiguous())
             tasks.append(Task(f"{pair + 1}{letter}", samples, family=f"pair {pair + 1}"))
+    return tasks
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point:
+    """How related pairs of tasks are, what is known of them, and how large all is."""
+
+    rho: float
+    n_examples: int | None
+    width: int = WIDTH
+    n_tasks: int = N_TASKS
+
+    def __str__(self) -> str:
+        found = {"rho": f"{self.rho:g}", "n": self.n_examples or "unlimited"}
+        if self.width != WIDTH:
+            found["width"] = self.width
+        if self.n_tasks != N_TASKS:
+            found["tasks"] = self.n_tasks
+        return " ".join(f"{name}={value}" for name, value in found.items())
+
+
+@lru_cache(maxsize=256)  # so that all points and methods of a seed hold one copy
+def _inputs(seed: int, use: str, n: int) -> Tensor:
+    return torch.randn(n, N_INPUTS, generator=stream(seed, f"map/{use}"))
+
+
+def pairs_at(point: Point, *, seed: int) -> list[Task]:
+    """Returns pairs of tasks with so many labelled examples, a fifth of them for validation.
+
+    Fewer examples are a part of more, relatedness changes targets alone, and test examples are
+    never trained on: what differs between points of one seed is what their names say.
+    """
+    n = point.n_examples or N_VALIDATION
+    n_validation = N_VALIDATION if point.n_examples is None else round(VALIDATION * n)
+    rows = torch.arange(n).split([n - n_validation, n_validation])
+    test = _inputs(seed, "test", N_TEST)
+    tasks = []
+    for place, task in enumerate(synthetic_pairs(point.n_tasks // 2, point.rho, seed=seed)):
+        samples: SineSamples = task.train
+        x = _inputs(seed, f"examples/{place}", MOST_EXAMPLES)
+        y = samples.labels(x, stream(seed, f"map/noise/{place}"))
+        y_test = samples.labels(test, stream(seed, f"map/test noise/{place}"))
+        train = samples if point.n_examples is None else Split(x, y, rows[0])
+        tasks.append(
+            replace(task, train=train, validation=Split(x, y, rows[1]), test=Split(test, y_test))
+        )
     return tasks
 
 

@@ -41,8 +41,9 @@ from ._drawing import write_drawing as write_drawing
 from ._figures import embeddings_views as embeddings_views
 from ._figures import write_figures as write_figures
 from ._figures import write_views as write_views
-from ._gain_maps import GainPanel as GainPanel
-from ._gain_maps import gain_maps as gain_maps
+from ._gains import GainPanel as GainPanel
+from ._gains import advantage_text as advantage_text
+from ._gains import gain_maps as gain_maps
 from ._likeness import mds_map as mds_map
 from ._likeness import task_tree as task_tree
 from ._maps import allocation_map as allocation_map
@@ -64,10 +65,10 @@ from ._spec import OwnSection as OwnSection
 from ._spec import ReportRow as ReportRow
 from ._spec import ReportSpec as ReportSpec
 from ._summary import summary_text as summary_text
+from ._table import NOTHING as NOTHING
 from ._table import Column as Column
 from ._table import Place as Place
 from ._table import Table as Table
-from ._table import advantage_text as advantage_text
 from ._table import make_table as make_table
 from ._table import markdown_table as markdown_table
 from ._tradeoff import tradeoff_figure as tradeoff_figure

@@ -6,7 +6,7 @@ from enum import Enum
 from math import inf
 from typing import Generic, Literal, TypeVar
 
-from ..analysis import Advantage, Estimate, n_decimals
+from ..analysis import Estimate, n_decimals
 
 NOTHING = "–"
 Item = TypeVar("Item")
@@ -103,19 +103,6 @@ def spread_text(value: Estimate, bounds: tuple[float, float]) -> str:
         return f"{value.mean:.3g} (one run)"
     mean = f"{value.mean:.{n_decimals(value.half_width)}f}"
     return f"{mean} ({interval_text(value, bounds)})"
-
-
-def advantage_text(value: Advantage) -> str:
-    """Returns how much better something is, with its 90 % interval, if there is one.
-
-    >>> advantage_text(Advantage(mean=0.312, low=0.27, high=0.354, n=10))
-    '+0.31 (+0.27 to +0.35)'
-    """
-    if value.n < 2:
-        return f"{value.mean:+.1f} (one seed)"
-    digits = min(2, n_decimals((value.high - value.low) / 2))
-    mean, low, high = (f"{each:+z.{digits}f}" for each in (value.mean, value.low, value.high))
-    return f"{mean} ({low} to {high})"
 
 
 def number_text(value: float, form: str = ".2f") -> str:

@@ -16,6 +16,7 @@ from .._checks import (
     check_fraction,
     check_number,
     check_positive,
+    check_share,
     nearest,
 )
 
@@ -106,9 +107,7 @@ class Optimization:
             check_positive("clip_norm", self.clip_norm)
         check_at_least("weight_decay", self.weight_decay, 0.0)
         for name in ("allocation_held_out", "ema_decay"):
-            value = getattr(self, name)
-            if not 0.0 <= value < 1.0:
-                raise ValueError(f"`{name}` should be in [0, 1). Found `{name} = {value}`.")
+            check_share(name, getattr(self, name))
         if not callable(self.lr_schedule):
             check_choice("lr_schedule", self.lr_schedule, LR_SCHEDULES)
         if self.optimizer is not None and not callable(self.optimizer):

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import check_number
+from .._checks import check_share
 from .._streams import stream
 from ._columns import Column
 
@@ -80,9 +80,7 @@ def _checked_shares(shares: Mapping[str, Any], n: int, n_free: int) -> dict[str,
     """Returns shares of ``n`` rows, 0 for None; raises unless they leave some of the free rows."""
     found = {name: 0.0 if share is None else share for name, share in shares.items()}
     for name, share in found.items():
-        check_number(name, share)
-        if not 0.0 <= share < 1.0:
-            raise ValueError(f"`{name}` should be in [0, 1). Found `{name} = {share}`.")
+        check_share(name, share)
     if any(found.values()) and sum(found.values()) * n >= n_free:
         said = ", ".join(f"`{name} = {share}`" for name, share in shares.items())
         raise ValueError(

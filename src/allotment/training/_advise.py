@@ -1,6 +1,5 @@
 """Which way of sharing a training speaks for: from its baselines, or from its own numbers alone."""
 
-from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,11 +12,12 @@ from .._advice import (
     Advice,
     Verdict,
     compare,
+    costs_by_way,
     listed,
     percent,
 )
 from .._checks import described
-from .._schema import Evaluation, Floats, Outcome
+from .._schema import Floats
 
 if TYPE_CHECKING:  # which has a line of advice when it is printed
     from ._result import FitResult
@@ -81,7 +81,7 @@ compares them over seeds.
             reasons=reasons,
             next_steps=(_COMPARE, *_next_steps(result)),
         )
-    what, costs = _costs(result.baselines.outcomes, result.baselines.by)
+    what, costs = costs_by_way(result.baselines.outcomes, result.baselines.by)
     verdict = compare(costs, f"validation {what}")
     first = _TAKE.get(verdict.recommendation, _more_evidence(result))
     return Advice(
@@ -89,66 +89,6 @@ compares them over seeds.
         reasons=(verdict.reason, *_exceptions(result, verdict), *_limits(result), *own),
         next_steps=(first, *_next_steps(result)),
     )
-
-
-def best_run(outcomes: Mapping[str, Sequence[Outcome]], by: str) -> tuple[str, int]:
-    """Returns which run does best on validation: its way, and its place among the way's runs.
-
-    Tasks count alike, relative to their mean over all runs; a run that failed is never the best.
-    """
-    what, costs = _costs(outcomes, by)
-    ends = np.concatenate(list(costs.values()))  # [W * S, T]
-    is_whole = ~np.isinf(ends).any(axis=1)
-    if not is_whole.any():
-        raise ValueError(f"One run should have a finite validation {what}. Found none.")
-    scale = np.abs(ends[is_whole]).mean(axis=0)
-    scale[scale == 0] = 1.0
-    places = [(way, place) for way, own in costs.items() for place in range(len(own))]
-    means = [np.nanmean(costs[way][place] / scale) for way, place in places]
-    return places[int(np.argmin(means))]
-
-
-def means_by_way(
-    outcomes: Mapping[str, Sequence[Outcome]], by: str
-) -> tuple[str, dict[str, Floats]]:
-    """Returns what ways are compared by, and each task's mean over the seeds, ``[T]`` by way.
-
-    Metrics have the sign that they were given, and a run that failed makes a mean infinite.
-    """
-    what, costs = _costs(outcomes, by)
-    is_turned = what not in ("loss", "error") and not what.startswith("-")  # more is better
-    sign = -1.0 if is_turned else 1.0
-    return what.removeprefix("-"), {way: sign * own.mean(axis=0) for way, own in costs.items()}
-
-
-def _costs(outcomes: Mapping[str, Sequence[Outcome]], by: str) -> tuple[str, dict[str, Floats]]:
-    """Returns what ways are compared by, and a cost for each seed and task, ``[S, T]`` by way."""
-    seen = [o.validation for own in outcomes.values() for o in own if o.validation is not None]
-    name, first = _cost(seen[0], by)
-
-    def cost(outcome: Outcome) -> Floats:
-        if outcome.status != "finished" or outcome.validation is None:
-            return np.full_like(first, np.inf)  # of a run that failed: no number for any task
-        return _cost(outcome.validation, by)[1]
-
-    return name, {way: np.stack([cost(o) for o in own]) for way, own in outcomes.items()}
-
-
-def _cost(seen: Evaluation, by: str) -> tuple[str, Floats]:
-    """Returns what a check is judged by, as `keep_best` names it, and each task's, less is better.
-
-    Where it names nothing, that is the error where all tasks classify, and else the loss.
-    """
-    name = by.removeprefix("-")
-    if not name:
-        has_loss, right = ~np.isnan(seen.losses), seen.accuracies
-        classifies = right is not None and not np.isnan(right[has_loss]).any()
-        name = "accuracy" if classifies else "loss"
-    if name == "accuracy" and seen.accuracies is not None:
-        return "error", 1.0 - seen.accuracies
-    if name in seen.metrics:
-        return by, seen.metrics[name] * (1.0 if by.startswith("-") else -1.0)
-    return "loss", seen.losses
 
 
 def _by_structure(result: "FitResult") -> tuple[str, str]:

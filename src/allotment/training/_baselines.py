@@ -15,7 +15,7 @@ from .._streams import stream
 from ..allocation import FixedMatrix, SharedBottom
 from ..modules import ModularLayer, TaskNetwork, as_network, difference
 from ..tasks import GeneratedDataset, Split, Task
-from ._display import bar
+from ._progress import bar
 from ._result import Baselines
 from ._train import train
 from ._validation import check_runs

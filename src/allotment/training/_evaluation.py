@@ -26,7 +26,7 @@ from ..tasks import (
     preprocess,
     target_spec,
 )
-from ._metrics import metrics_of
+from ._metrics import has_classes, metrics_of
 
 EXAMPLES_AT_ONCE = {"cpu": 2_048, "cuda": 32_768}  # over all runs
 # Of inputs, over all runs. What 2,048 images become in a network leaves the caches of a CPU, and is
@@ -248,11 +248,6 @@ def _said_of(where: str, batches: Iterator[tuple[Any, Any]]) -> Iterator[tuple[A
         raise ValueError(f"{where}{error}") from error
 
 
-def has_classes(task: Task, outputs: Tensor) -> bool:
-    """Tells whether there is an output for each class: one logit alone has no largest."""
-    return task.is_classification and (task.n_outputs == 1 or outputs.shape[1:2] != (1,))
-
-
 def _first_tensor(y: Any) -> Tensor:
     return next(leaf for leaf in tree_leaves(y) if isinstance(leaf, Tensor))
 
@@ -280,12 +275,10 @@ def _batches(
         batches: Iterable[tuple[Any, Any]] = source
     else:
         batches = (source.fetch(part) for part in torch.arange(len(source)).split(size))
+    device = parameters.device
     for x, y in batches:
-        here = as_inputs(on_device(x, parameters.device))
-        yield (
-            rounded(here, parameters.mixed_precision),
-            as_targets(on_device(y, parameters.device)),
-        )
+        here = rounded(as_inputs(on_device(x, device)), parameters.mixed_precision)
+        yield here, as_targets(on_device(y, device))
 
 
 def _batches_of_arrays(

@@ -16,11 +16,11 @@ from ..settings import TrainingSettings
 from ..tasks import Task, n_examples
 from ._baselines import runs_beside, train_beside
 from ._dead import are_optional, dead_sentence
-from ._display import bar
 from ._new_tasks import NewTasks
+from ._progress import Progress, bar
 from ._result import Baselines, FitResult
 from ._signals import asked_by_signals
-from ._train import Progress, train
+from ._train import train
 
 
 def fit(

@@ -61,3 +61,8 @@ def _shaped(outputs: Tensor, targets: Any) -> Tensor:
     """Returns outputs ``[N, 1]`` as ``[N]`` where targets are; torchmetrics wants one shape."""
     is_column = isinstance(targets, Tensor) and outputs.shape == (*targets.shape, 1)
     return outputs.squeeze(-1) if is_column else outputs
+
+
+def has_classes(task: Task, outputs: Tensor) -> bool:
+    """Tells whether there is an output for each class: one logit alone has no largest."""
+    return task.is_classification and (task.n_outputs == 1 or outputs.shape[1:2] != (1,))

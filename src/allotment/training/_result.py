@@ -8,10 +8,11 @@ from itertools import pairwise
 import numpy as np
 from torch import nn
 
+from .._advice import best_run, means_by_way
 from .._checks import check_choice
 from .._schema import Evaluation, Floats, LogEntry, Outcome
 from ..modules import as_network
-from ._advise import advise, best_run, means_by_way
+from ._advise import advise
 from ._dead import dead_layers, dead_sentence
 
 
@@ -139,18 +140,13 @@ class FitResult:
             hint = "A smaller `learning_rate` or `clip_norm=1.0` may help."
             if self.failed_cause:
                 hint = f"It may be that {self.failed_cause}."
+            weights = f"of round {self.best_round}" if self.best_round else "that it came with"
             return [
                 f"The loss was not finite at task batch {self.failed_step}, and nothing was learnt "
-                f"from there on. {self._of_failed()} {hint}"
+                f"from there on. The network has the weights {weights}. {hint}"
             ]
         dead = self.dead()
         return [*self._of_unseen(), *([dead_sentence(dead)] if dead else [])]
-
-    def _of_failed(self) -> str:
-        """Returns which weights a network has whose training failed."""
-        if self.best_round:
-            return f"The network has the weights of round {self.best_round}."
-        return "The network has the weights that it came with."
 
     def _of_unseen(self) -> list[str]:
         """Returns which tasks were in no batch, if any."""

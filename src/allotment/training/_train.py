@@ -1,9 +1,8 @@
 """The training loop."""
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field
 from functools import partial
 
 import torch
@@ -11,67 +10,16 @@ from torch import nn
 
 from .._checks import check_count, described
 from .._engine import ExecutionPlan, Run, Trainer
-from .._schema import Evaluation, Floats, LogEntry, Outcome, TrainingState
+from .._schema import Evaluation, LogEntry, Outcome, TrainingState
 from ..modules import as_network
 from ..settings import ROUNDS_PER_BLOCK
 from ._dead import DeadTasks, are_optional, dead_layers
 from ._diagnostics import explain, is_told
 from ._evaluation import evaluate
+from ._progress import Progress
 from ._statistics import warn_of_shared_statistics
 from ._tracker import BestCheckpoint, Tracker, entry_interval
 from ._validation import check_device, check_runs
-
-
-def _no_network(run: int) -> nn.Module:  # with a name, so that a progress can be pickled
-    return nn.Module()
-
-
-def _go_on() -> None:
-    pass
-
-
-@dataclass(frozen=True)
-class Progress:
-    """What ``R`` runs that train together have done.
-
-    >>> import torch
-    >>> from torch import nn
-    >>> import allotment as al
-    >>> layer = al.ModularLayer([nn.Linear(8, 1) for _ in range(2)], al.SharedBottom(1, 2))
-    >>> network, x = al.MultiTaskNetwork(None, [layer], task_names=["sum"]), torch.randn(9, 8)
-    >>> rounds = []
-    >>> def look(progress):
-    ...     rounds.append(progress.round)
-    ...     if progress.round == 20:
-    ...         progress.stop()
-    >>> settings = al.TrainingSettings(rounds=100)
-    >>> result = al.fit(network, [al.Task("sum", (x, x.sum(1)))], settings, on_progress=look)
-    >>> rounds[:2], result.rounds
-    ([10, 20], 20)
-
-    Attributes:
-        round: Rounds finished.
-        losses: Each run's mean training loss over the last block of ten rounds, shape ``[R]``.
-        failed: For each run the task batch at which its loss was not finite, or None.
-        entries: Losses and gates, one for each run; None inside a logging interval.
-        dead: With entries: for each run the tasks that are left with nothing, and of which layers.
-            A warning tells of each task when it is first seen.
-        outcomes: How each run ended, in the very last progress; None before.
-        state: Copies all that is needed to go on from here; call it before asking for the next
-            progress. None where all rounds are done.
-        network: Returns a run's model as it is now, a copy; give it the run's number.
-        stop: Ends the training here, with what was learnt so far.
-    """
-
-    round: int
-    losses: Floats
-    failed: list[int | None]
-    entries: list[LogEntry] | None = None
-    dead: list[dict[str, list[int]]] | None = None
-    outcomes: list[Outcome] | None = None
-    state: Callable[[], TrainingState] | None = field(default=None, repr=False)
-    network: Callable[[int], nn.Module] = field(default=_no_network, repr=False)
-    stop: Callable[[], None] = field(default=_go_on, repr=False)
 
 
 def train(

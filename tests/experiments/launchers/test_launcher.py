@@ -16,13 +16,16 @@ from allotment.experiments.launchers._launcher import (
     MOST_LOSSES,
     Ended,
     Event,
+    Failure,
     Lost,
+    Message,
     Messages,
+    Order,
     Pool,
     Start,
     concurrently,
 )
-from allotment.experiments.launchers._training import Failure, Message, Order, Parcel, batches
+from allotment.experiments.launchers._training import Parcel, batches
 from allotment.records import read_environment, read_runs
 from tests.experiments.test_running import a_sweep, records_in, stop_after
 

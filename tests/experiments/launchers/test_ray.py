@@ -12,8 +12,9 @@ from pytest import MonkeyPatch, TempPathFactory, fixture, importorskip, mark, ra
 
 from allotment.experiments import RunGroup, Stopped, Sweep, run_sweep
 from allotment.experiments.launchers import Message, RayCluster, _ray
+from allotment.experiments.launchers._launcher import Order
 from allotment.experiments.launchers._ray import _train
-from allotment.experiments.launchers._training import Order, Parcel
+from allotment.experiments.launchers._training import Parcel
 from allotment.records import read_environment
 from allotment.training import Progress, TrainingState
 from tests.cli.processes import ended, started

@@ -9,10 +9,10 @@ Processes(n=2)
 """
 
 from ._choice import choose_launcher as choose_launcher
-from ._launcher import InTurn as InTurn
+from ._launcher import Failure as Failure
 from ._launcher import Launcher as Launcher
+from ._launcher import Message as Message
 from ._processes import Processes as Processes
 from ._ray import RayCluster as RayCluster
-from ._training import Failure as Failure
-from ._training import Message as Message
+from ._training import InTurn as InTurn
 from ._training import determinism as determinism

@@ -1,8 +1,9 @@
 """Which launcher options mean."""
 
-from ._launcher import InTurn, Launcher
+from ._launcher import Launcher
 from ._processes import Processes, visible_gpus
 from ._ray import RayCluster
+from ._training import InTurn
 
 
 def choose_launcher(

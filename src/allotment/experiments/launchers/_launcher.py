@@ -1,4 +1,4 @@
-"""The interface of all ways to train run groups, and the simplest of them: one after another."""
+"""The interface of all ways to train run groups, their messages, and workers in other processes."""
 
 from abc import ABC, abstractmethod
 from collections import Counter
@@ -6,21 +6,38 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from ...training import TrainingState
+from ...records import Environment
+from ...training import Progress, TrainingState
 from .._stop import Stop
-from .._sweep import RunGroup, Sweep
-from ._training import Failure, Message, Order, determinism, training
-
-Messages: TypeAlias = Generator[tuple[RunGroup, Message], None, None]
-Start: TypeAlias = Callable[[RunGroup], TrainingState | None]
+from .._sweep import Member, RunGroup, Sweep
 
 SECONDS_TO_WAIT = 0.2  # for messages, before it is asked again whether to stop
 MOST_LOSSES = 3  # of a run group's worker, with no checkpoint between them
 
 
+@dataclass(frozen=True)
+class Failure:
+    """An exception that ended a run group in another process.
+
+    >>> Failure(kind="ValueError", text="`rounds` should be at least 1.").kind
+    'ValueError'
+    """
+
+    kind: str
+    text: str
+    trace: str = ""
+
+
+# Where it trains; what it does; a checkpoint; a warning; why it ended too early.
+Message: TypeAlias = Environment | Progress | TrainingState | str | Failure
+Messages: TypeAlias = Generator[tuple[RunGroup, Message], None, None]
+Start: TypeAlias = Callable[[RunGroup], TrainingState | None]
+
+
 class Launcher(ABC):
     """A way to train run groups; whoever asks it writes the records, in one process.
 
+    >>> from allotment.experiments.launchers import InTurn
     >>> isinstance(InTurn(), Launcher)
     True
     """
@@ -39,25 +56,11 @@ class Launcher(ABC):
 
 
 @dataclass(frozen=True)
-class InTurn(Launcher):
-    """One run group after another, in this process.
+class Order:
+    """A run group that another process should train: which runs, and where they go on."""
 
-    >>> InTurn().is_concurrent
-    False
-    """
-
-    is_concurrent = False
-
-    def messages(
-        self, sweep: Sweep, groups: Sequence[RunGroup], start: Start, stop: Stop
-    ) -> Messages:
-        with determinism(sweep.deterministic):
-            for number, group in enumerate(groups):
-                # Never before the first, so that even the shortest sweep gets further by a block.
-                if number and stop.reason:
-                    return
-                for message in training(group.runs, sweep, start(group), lambda: bool(stop.reason)):
-                    yield group, message
+    members: tuple[Member, ...]
+    state: TrainingState | None
 
 
 @dataclass(frozen=True)

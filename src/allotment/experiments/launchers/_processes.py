@@ -17,8 +17,8 @@ import torch
 from ..._checks import check_at_least
 from .._stop import Stop
 from .._sweep import RunGroup, Sweep
-from ._launcher import Ended, Event, Launcher, Lost, Messages, Pool, Start, concurrently
-from ._training import Order, Parcel, batches
+from ._launcher import Ended, Event, Launcher, Lost, Messages, Order, Pool, Start, concurrently
+from ._training import Parcel, batches
 
 # No `multiprocessing.Process`: it would run the caller's script again in every worker, and a
 # process that is forked can use neither CUDA nor the threads of its parent.

@@ -13,8 +13,20 @@ from typing import Any
 from ..._checks import check_at_least, first_line
 from .._stop import Stop
 from .._sweep import RunGroup, Sweep
-from ._launcher import Ended, Event, Launcher, Lost, Messages, Pool, Start, concurrently
-from ._training import Failure, Message, Order, Parcel, batches
+from ._launcher import (
+    Ended,
+    Event,
+    Failure,
+    Launcher,
+    Lost,
+    Message,
+    Messages,
+    Order,
+    Pool,
+    Start,
+    concurrently,
+)
+from ._training import Parcel, batches
 
 
 def _wish() -> type:

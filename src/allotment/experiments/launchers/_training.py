@@ -1,4 +1,4 @@
-"""A run group while it trains, here or elsewhere, as messages; and a sweep on its way there."""
+"""A run group while it trains, in this process or in that of a worker; a sweep on its way there."""
 
 import os
 import pickle
@@ -12,7 +12,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -24,28 +24,13 @@ from ...modules import extract
 from ...records import Environment, describe_environment
 from ...training import Outcome, Progress, Run, TrainingState, train
 from .._file import run_file
-from .._sweep import Member, Sweep, device_name, remade_runs
+from .._stop import Stop
+from .._sweep import RunGroup, Sweep, device_name, remade_runs
+from ._launcher import Failure, Launcher, Message, Messages, Order, Start
 
 SECONDS_BETWEEN = 60.0  # checkpoints, unless rounds are given
 SECONDS_TOGETHER = 0.1  # of training, whose messages travel together
 _VARIABLES = ("ALLOTMENT_", "CUDA_DEVICE_MAX_CONNECTIONS")  # how those start that are sent along
-
-
-@dataclass(frozen=True)
-class Failure:
-    """An exception that ended a run group in another process.
-
-    >>> Failure(kind="ValueError", text="`rounds` should be at least 1.").kind
-    'ValueError'
-    """
-
-    kind: str
-    text: str
-    trace: str = ""
-
-
-# Where it trains; what it does; a checkpoint; a warning; why it ended too early.
-Message: TypeAlias = Environment | Progress | TrainingState | str | Failure
 
 
 def training(
@@ -128,11 +113,25 @@ def determinism(wanted: bool) -> Iterator[None]:
 
 
 @dataclass(frozen=True)
-class Order:
-    """A run group that another process should train: which runs, and where they go on."""
+class InTurn(Launcher):
+    """One run group after another, in this process.
 
-    members: tuple[Member, ...]
-    state: TrainingState | None
+    >>> InTurn().is_concurrent
+    False
+    """
+
+    is_concurrent = False
+
+    def messages(
+        self, sweep: Sweep, groups: Sequence[RunGroup], start: Start, stop: Stop
+    ) -> Messages:
+        with determinism(sweep.deterministic):
+            for number, group in enumerate(groups):
+                # Never before the first, so that even the shortest sweep gets further by a block.
+                if number and stop.reason:
+                    return
+                for message in training(group.runs, sweep, start(group), lambda: bool(stop.reason)):
+                    yield group, message
 
 
 @dataclass(frozen=True)

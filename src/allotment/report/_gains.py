@@ -1,4 +1,4 @@
-"""Maps of what a method gains, by two numbers that describe the tasks."""
+"""What a method gains: in words, and as maps by two numbers that describe the tasks."""
 
 import math
 from collections.abc import Sequence
@@ -11,13 +11,32 @@ from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
 from .._schema import Floats
+from ..analysis import Advantage, n_decimals
 from ._drawing import COLOURS, TEXT, drawing, new_figure
+from ._table import NOTHING
 
 # A loss, nothing, a gain; told apart by colour-blind readers.
 _TWO_WAYS = LinearSegmentedColormap.from_list("gain", [COLOURS[1], "#f2f2f2", COLOURS[0]])
 _MISSING = "#c8c8c8"
 _WIDTH, _CELL, _AROUND = 7.4, 0.36, 0.62  # inches: of a figure, of a row, around a panel
 _DARK = 0.75  # of the largest colour, from which on numbers are white
+
+
+def advantage_text(value: Advantage | None) -> str:
+    """Returns how much better something is, if that is known, with its 90 % interval, if any.
+
+    >>> from allotment.analysis import Advantage
+    >>> from allotment.report import advantage_text
+    >>> advantage_text(Advantage(mean=0.312, low=0.27, high=0.354, n=10)), advantage_text(None)
+    ('+0.31 (+0.27 to +0.35)', '–')
+    """
+    if value is None:
+        return NOTHING
+    if value.n < 2:
+        return f"{value.mean:+.1f} (one seed)"
+    digits = min(2, n_decimals((value.high - value.low) / 2))
+    mean, low, high = (f"{each:+z.{digits}f}" for each in (value.mean, value.low, value.high))
+    return f"{mean} ({low} to {high})"
 
 
 @dataclass(frozen=True, kw_only=True)

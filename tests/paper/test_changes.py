@@ -8,7 +8,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from allotment.allocation import Allocation, GumbelMatrix, SettlingMatrix
-from allotment.paper._staged import StagedMatrix, some_components
+from allotment.paper._changes import StagedMatrix, some_components
 from tests.training.toy import SETTINGS, a_network, a_run, assert_one_program, weights_of
 
 LOGITS = torch.tensor([[1.0, -1.0, 0.2], [-0.1, 2.0, -3.0]])[..., None] * torch.tensor([0.5, -0.5])
