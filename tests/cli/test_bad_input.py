@@ -107,7 +107,7 @@ def test_a_command_that_cannot_be_read_is_answered_in_one_line(
 def test_a_device_that_is_not_there(allotment: Command, tmp_path: Path) -> None:
     answer = allotment(*RUN, "--device", "cuda")
     assert answer.status == 1
-    assert_one_sentence(answer.error, "`device` should be one that is here", "no CUDA device")
+    assert_one_sentence(answer.error, "`device` should be on this machine", "no CUDA device")
     assert files(tmp_path) == []
 
 
