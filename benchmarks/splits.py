@@ -40,7 +40,8 @@ def edges(image: Floats) -> Floats:
     by_direction = strength * np.clip(1 - away, 0, None)  # [DIRECTIONS, SIDE, SIDE]
     step = SIDE // CELLS
     cells = gaussian_filter(by_direction, (0, 3, 3))[:, step // 2 :: step, step // 2 :: step]
-    return np.sqrt(cells / cells.sum()).ravel()
+    found: Floats = np.sqrt(cells / cells.sum()).ravel()
+    return found
 
 
 def errors(task: Task, features: Floats) -> tuple[list[float], list[int]]:

@@ -16,11 +16,11 @@ def flat(level: float, rounds: list[int], seed: int = 0) -> RunRecord:
     return a_record(a_header(seed=seed), rounds=np.array(rounds), losses=losses)
 
 
-def test_smoothing_takes_the_last_points() -> None:
-    curve = np.array([1.0, 3.0, 5.0, 7.0])
-    assert_allclose(smooth(curve, 3), [1.0, 2.0, 3.0, 5.0])
+def test_smoothing_takes_the_last_points_and_at_most_half_of_those_so_far() -> None:
+    curve = np.array([1.0, 3.0, 5.0, 7.0, 9.0, 11.0])
     assert_allclose(smooth(curve, 1), curve)
-    assert_allclose(smooth(curve, 99), [1.0, 2.0, 3.0, 4.0])
+    assert_allclose(smooth(curve, 2), [1.0, 3.0, 4.0, 6.0, 8.0, 10.0])
+    assert_allclose(smooth(curve, 99), [1.0, 3.0, 4.0, 6.0, 7.0, 9.0])
 
 
 @pytest.mark.parametrize("window", [0, -3])
@@ -42,7 +42,7 @@ def test_the_band_is_the_interval_over_runs() -> None:
 def test_the_window_counts_rounds() -> None:
     losses = np.repeat([[2.0], [4.0], [6.0]], 4, axis=1)
     record = a_record(rounds=np.array([50, 100, 150]), losses=losses)
-    assert_allclose(loss_band([record], window=100).mean, [2.0, 3.0, 5.0])
+    assert_allclose(loss_band([record], window=100).mean, [2.0, 4.0, 5.0])
     assert_allclose(loss_band([record], window=1).mean, [2.0, 4.0, 6.0])
 
 

@@ -265,8 +265,7 @@ def test_curves_are_switched_on_and_off_and_read(tab: Browser) -> None:
     tab.run("document.querySelector('#curves').focus()")
     tab.press("ArrowRight", "End")
     band = loss_band(PAIRS[3:6], TWO_PAIRS.window)
-    low, high = float(f"{band.low[-1]:.5g}"), float(f"{band.high[-1]:.5g}")
-    line = f"No sharing: {float(f'{band.mean[-1]:.5g}')} ({low} to {high})"
+    line = f"No sharing: {band.mean[-1]:.3g} ({band.low[-1]:.3g} to {band.high[-1]:.3g})"
     assert told(tab, "#curves").startswith(f"round 3,000. {line}")
 
 
@@ -282,6 +281,33 @@ def test_a_point_of_cost_chooses_its_method(tab: Browser) -> None:
     tab.press("ArrowRight", "End")
     drawn(tab, "press", "Enter")
     assert tab.run("document.querySelector('#method').selectedOptions[0].text") == name
+
+
+def test_an_interval_that_is_cut_off_has_an_arrow(
+    page: tuple[Browser, Path], tmp_path: Path
+) -> None:
+    found, _ = page
+    cut = "document.querySelectorAll('#costs path.cut').length"
+    for values, n_arrows in (([0.39, 0.4, 0.41], 0), ([0.3, 0.5], 2)):  # two runs say little
+        path = tmp_path / f"{n_arrows}.html"
+        every = [*runs("gumbel", values), *runs("no_sharing", [0.5, 0.52, 0.54])]
+        path.write_text(html_page(every, [TWO_PAIRS]), encoding="utf-8")
+        found.open(path)
+        found.wait("Number(document.querySelector('#explorer').dataset.drawn) > 0")
+        assert found.run(cut) == n_arrows
+
+
+def test_three_digits_of_a_run_are_shown_and_fit_a_phone(
+    page: tuple[Browser, Path], tmp_path: Path
+) -> None:
+    found, _ = page
+    path = tmp_path / "page.html"
+    path.write_text(html_page(runs("gumbel", [0.31234]), [TWO_PAIRS]), encoding="utf-8")
+    found.open(path, width=400)
+    found.wait("Number(document.querySelector('#explorer').dataset.drawn) > 0")
+    assert options(found, "#run") == ["seed 0: 0.312"]
+    assert found.texts("#tiles dd")[1] == "0.312"
+    assert found.run("document.querySelector('#run').clientWidth") > 300
 
 
 def test_tables_are_sorted_by_a_click_on_a_heading(tab: Browser) -> None:

@@ -107,7 +107,7 @@ def test_a_command_that_cannot_be_read_is_answered_in_one_line(
 def test_a_device_that_is_not_there(allotment: Command, tmp_path: Path) -> None:
     answer = allotment(*RUN, "--device", "cuda")
     assert answer.status == 1
-    assert_one_sentence(answer.error, "`device` should be one that is here", "no CUDA device")
+    assert_one_sentence(answer.error, "`device` should be on this machine", "no CUDA device")
     assert files(tmp_path) == []
 
 
@@ -117,7 +117,8 @@ def test_a_run_that_is_there_already_stops_the_new_ones(allotment: Command, tmp_
     answer = allotment(*RUN, "--runs", "2")  # two methods and one seed would be new
     assert answer.status == 1
     assert_one_sentence(answer.error, "A run's folder should be new", "out/gumbel/seed-000")
-    assert "`--out` names another place, and `--resume` goes on" in answer.error
+    assert "another folder (`--out`; in Python `out=`)" in answer.error
+    assert "(`--resume`; in Python `resume=True`)" in answer.error
     assert {name: (tmp_path / name).stat().st_mtime_ns for name in files(tmp_path)} == before
 
 

@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -161,3 +162,13 @@ def test_the_loss_is_drawn_as_it_was_smoothed_and_as_its_caption_says() -> None:
     assert_allclose(np.asarray(drawn.get_ydata(), dtype=float), expected.mean)
     assert not np.allclose(expected.mean, loss_band(runs, 10).mean)
     assert "100 rounds" in figure.caption
+
+
+def test_a_short_run_is_smoothed_over_a_tenth_of_it() -> None:
+    long = loss_run(0.5, 0)
+    short = replace(long, rounds=np.arange(10, 10 * len(long.rounds) + 1, 10))
+    part = section([short], TWO_PAIRS)
+    assert part.window == len(long.rounds) < 100
+    caption = section_figures(part)[0].caption
+    assert f"smoothed over {part.window} rounds" in caption
+    assert section([long], TWO_PAIRS).window == 100

@@ -62,7 +62,21 @@ def test_the_page_says_where_its_numbers_come_from() -> None:
     page = html_page(RUNS, [TWO_PAIRS])
     for text in ("<code>allotment run two_pairs</code>", "a made-up device", "0123456"):
         assert text in page
-    assert "6 in 2 of 3 rows" in page
+    assert "6 with 2 of the 3 methods" in page
+
+
+def test_the_page_is_called_after_its_experiments() -> None:
+    assert f"<title>{TWO_PAIRS.title}</title>" in html_page(RUNS, [TWO_PAIRS])
+    assert f"<h1>{TWO_PAIRS.title}, {MNIST.title}</h1>" in html_page(RUNS, [TWO_PAIRS, MNIST])
+    several = [loss_run(1.0, 0, experiment=name) for name in "abcd"]
+    assert "<title>4 experiments</title>" in html_page(several, [])
+
+
+def test_what_a_heading_means_stands_below_its_table() -> None:
+    note = "One row a family: runs in which all tasks of a family use the same components"
+    assert note in html_page(RUNS, [TWO_PAIRS])
+    assert note in markdown_results(RUNS, [TWO_PAIRS])
+    assert "Collapsed: runs" not in html_page(RUNS, [TWO_PAIRS])  # which has no such column
 
 
 def test_the_page_tells_where_runs_went_on() -> None:

@@ -276,7 +276,7 @@ def test_devices(device: Any, expectation: AbstractContextManager[object]) -> No
 @mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device here")
 def test_a_device_that_is_not_here() -> None:
     with raises(
-        ValueError, match=r"`device` should be one that is here\. Found 'cuda:0', but no CUDA"
+        ValueError, match=r"`device` should be on this machine\. Found 'cuda:0', but no CUDA"
     ):
         train([a_run()], device="cuda:0")
 
@@ -285,7 +285,7 @@ def test_a_number_of_a_device_is_checked(monkeypatch: MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     assert check_device("cuda:1") == torch.device("cuda:1")
-    with raises(ValueError, match=r"one that is here\. Found 'cuda:2', but 2 CUDA devices\."):
+    with raises(ValueError, match=r"on this machine\. Found 'cuda:2', but 2 CUDA devices\."):
         check_device("cuda:2")
 
 

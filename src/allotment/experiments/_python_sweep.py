@@ -1,16 +1,21 @@
 """A sweep as a call in Python, which makes the runs that `allotment run` makes."""
 
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from ..records import RunRecord, read_run
-from ..training import asked_by_signals
+from ..training import Progress, asked_by_signals
 from ._experiment import Experiment
 from ._file import read_experiment
 from ._running import run_sweep
 from ._stop import Stop
-from ._sweep import Sweep, chosen_device
+from ._sweep import RunGroup, Sweep, chosen_device
 from .launchers import choose_launcher
+
+_PAUSE = 30.0  # seconds between two lines on a run group
 
 
 def sweep(
@@ -50,7 +55,8 @@ def sweep(
     ...     methods=[Method(name="gumbel", allocation=using(al.GumbelMatrix))],
     ...     training=al.TrainingSettings(rounds=10),
     ... )
-    >>> records = al.sweep(mine, tempfile.mkdtemp(), n_runs=2, device="cpu")
+    >>> folder = tempfile.mkdtemp()
+    >>> records = al.sweep(mine, folder, n_runs=2, device="cpu", say=lambda line: None)
     >>> [(record.header.method, record.header.seed) for record in records]
     [('gumbel', 0), ('gumbel', 1)]
 
@@ -71,26 +77,57 @@ def sweep(
             for each core; None: one for each GPU, or else none but this.
         ray: The address of a Ray cluster that trains them, or "auto".
         gpus_per_group: A share of a GPU on that cluster; None: 1 where it has GPUs.
-        say: Is told what people should know.
+        say: Is told how far runs are, and what else people should know.
     """
     file = None if isinstance(experiment, Experiment) else read_experiment(experiment)
     declared = file.experiment if file else experiment
     assert isinstance(declared, Experiment)
+    folder = Path(out) if out is not None else Path("runs") / declared.name
+    chosen = {"methods": list(methods), "n_runs": n_runs, "first_seed": first_seed}
     made = Sweep(
         experiment=declared,
-        out=Path(out) if out is not None else Path("runs") / declared.name,
+        out=folder,
         methods=[declared.method(name) for name in methods],
         n_runs=n_runs,
         first_seed=first_seed,
         group_size=group_size,
         device=chosen_device(device),
         data_folder=None if data_folder is None else Path(data_folder),
+        command=_call(repr(file.reference) if file else declared.name, folder, **chosen),
         checkpoint_every=checkpoint_every,
         deterministic=deterministic,
         resume=resume,
         file=file,
+        is_own=True,
     )
     launcher = choose_launcher(device, workers=workers, ray=ray, gpus_per_group=gpus_per_group)
     stop = Stop(minutes)
     with asked_by_signals(stop.ask, terminates=False):
-        return [read_run(f) for f in run_sweep(made, say=say, stop=stop, launcher=launcher)]
+        folders = run_sweep(made, _Lines(say), say=say, stop=stop, launcher=launcher)
+    say(f"Records: {folder}. A page of them: allotment report {folder} -o report.html")
+    return [read_run(each) for each in folders]
+
+
+def _call(experiment: str, out: Path, **chosen: object) -> str:
+    """Returns the call for the record, with what was chosen of the experiment."""
+    given = [f"{name}={value!r}" for name, value in chosen.items() if value not in (None, [])]
+    return f"al.sweep({', '.join([experiment, repr(str(out)), *given])})"
+
+
+class _Lines:
+    """Says how far run groups are: now and then, and at their end."""
+
+    def __init__(self, say: Callable[[str], None]) -> None:
+        self._say = say
+        self._told: dict[RunGroup, float] = {}
+
+    def __call__(self, group: RunGroup, progress: Progress) -> None:
+        now = time.perf_counter()
+        is_early = now < self._told.setdefault(group, now) + _PAUSE
+        if is_early and progress.outcomes is None:
+            return
+        self._told[group] = now
+        losses = progress.losses[np.isfinite(progress.losses)]
+        loss = f"{losses.mean():.3g}" if len(losses) else "not finite"
+        rounds = group.runs[0].settings.rounds
+        self._say(f"{group.name}: round {progress.round} of {rounds}, training loss {loss}")

@@ -165,7 +165,7 @@ def _describe(sweep: Sweep, first: RunGroup) -> None:
         write_options(sweep.out, sweep.options)
     if sweep.file is not None:
         write_copy(sweep.out, sweep.file.content)
-    if sweep.file is not None or sweep.experiment.variant_of:
+    if sweep.is_own or sweep.file is not None or sweep.experiment.variant_of:
         spec = sweep.experiment.report_spec(measure=first.headers[0].measure)
         write_declaration(sweep.out, spec.experiment, spec.to_record())
 

@@ -50,6 +50,8 @@ class Sweep:
         is_search: Whether its runs are there to choose learning rates by, which then may differ
             among runs that train together.
         file: That defines the experiment, if one does; a copy of it is kept beside the runs.
+        is_own: Whether the package may not know the experiment, so that how it is reported is kept
+            beside the runs.
     """
 
     experiment: Experiment
@@ -67,6 +69,7 @@ class Sweep:
     options: dict[str, Any] = field(default_factory=dict)
     is_search: bool = False
     file: ExperimentFile | None = None
+    is_own: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "out", Path(self.out))

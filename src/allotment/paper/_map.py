@@ -223,6 +223,6 @@ def map_summary(records: Sequence[RunRecord]) -> str:
         return f"The map of when learnt gates pay (`allotment run {MAP.name}`) is not run yet."
     figure = own.figures[0]
     return (
-        f"{own.sentences[0]} That is for pairs of synthetic tasks; [the map](docs/when.md) has "
-        f"more.\n\n![{figure.caption}](docs/figures/{figure.name}.png)"
+        f"{own.sentences[0]} All tasks here are synthetic and come in pairs; "
+        f"[the map](docs/when.md) has more.\n\n![{figure.caption}](docs/figures/{figure.name}.png)"
     )

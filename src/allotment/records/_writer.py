@@ -43,8 +43,9 @@ def check_new(folders: Iterable[Path]) -> None:
     for folder in folders:
         if folder.exists() or folder.is_symlink():
             raise RecordError(
-                f"A run's folder should be new. Found `{folder}`, {_state(folder)}. `--out` names "
-                "another place, and `--resume` goes on with runs that were stopped."
+                f"A run's folder should be new. Found `{folder}`, {_state(folder)}. Choose another "
+                "folder (`--out`; in Python `out=`), or go on with runs that were stopped there "
+                "(`--resume`; in Python `resume=True`)."
             )
 
 

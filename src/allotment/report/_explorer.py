@@ -63,7 +63,7 @@ def _experiment(part: Section) -> dict[str, Any]:
                 "value": str(part.spec.shown(row.summary.measure)) if row.summary.measure.n else "",
                 "point": None if point is None else [_spread(point.cost), _spread(point.value)],
                 "chosen": point is not None and point.is_chosen,
-                "loss": _loss(row, part.spec.window),
+                "loss": _loss(row, part.window),
                 "checks": _checks(row),
                 "typical": row.runs.index(row.typical) if row.typical else 0,
                 "runs": [_run(part, run, suites) for run in row.runs],

@@ -66,14 +66,13 @@ _Curves = tuple[str, str, Callable[..., Figure], list[Any]]
 
 
 def _curve_figures(part: Section) -> list[NamedFigure]:
-    window = part.spec.window
     drawn: list[_Curves] = [
         (
             "loss",
             f"Training loss, mean over tasks, {part.smoothing}: the mean over runs, and around "
             "it the 90 % interval of that mean.",
             loss_bands,
-            [loss_band(row.runs, window) for row in part.rows],
+            [loss_band(row.runs, part.window) for row in part.rows],
         ),
         _checks_figure(part),
     ]

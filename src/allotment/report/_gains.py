@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.colors import AsinhNorm, LinearSegmentedColormap
 from matplotlib.figure import Figure
 from matplotlib.image import AxesImage
 
@@ -19,7 +19,8 @@ from ._table import NOTHING
 _TWO_WAYS = LinearSegmentedColormap.from_list("gain", [COLOURS[1], "#f2f2f2", COLOURS[0]])
 _MISSING = "#c8c8c8"
 _WIDTH, _CELL, _AROUND = 7.4, 0.36, 0.62  # inches: of a figure, of a row, around a panel
-_DARK = 0.75  # of the largest colour, from which on numbers are white
+_LINEAR = 2.0  # percent up to which colours are about in proportion; beyond, to their logarithm
+_DARK = 0.8  # of the largest colour, from which on numbers are white
 
 
 def advantage_text(value: Advantage | None) -> str:
@@ -69,7 +70,9 @@ class GainPanel:
 def gain_maps(panels: Sequence[GainPanel], *, xlabel: str, ylabel: str, label: str) -> Figure:
     """Returns the first panel over the whole width, and the others below it, two in a row.
 
-    Colours have one scale, which ends at the largest value of all panels, either way.
+    Colours have one scale, which ends at the largest value of all panels, either way. It is about
+    linear near 0 and logarithmic beyond, so that a gain of a few percent is seen beside a loss of
+    a hundred.
 
     Args:
         panels: What is drawn.
@@ -80,6 +83,7 @@ def gain_maps(panels: Sequence[GainPanel], *, xlabel: str, ylabel: str, label: s
     lines = [panels[:1], *(panels[i : i + 2] for i in range(1, len(panels), 2))]
     heights = [_CELL * max(len(each.rows) for each in line) + _AROUND for line in lines]
     limit = _largest(panels)
+    norm = AsinhNorm(_LINEAR, -limit, limit)
     with drawing():
         figure = new_figure(_WIDTH, sum(heights) + 0.3)
         grid = figure.add_gridspec(len(lines), 2, height_ratios=heights)
@@ -87,12 +91,15 @@ def gain_maps(panels: Sequence[GainPanel], *, xlabel: str, ylabel: str, label: s
             for side, panel in enumerate(line):
                 spot = grid[place, :] if place == 0 else grid[place, side]
                 axes = figure.add_subplot(spot)
-                picture = _draw(axes, panel, limit)
+                picture = _draw(axes, panel, norm)
                 if side == 0:
                     axes.set_ylabel(ylabel)
                 if place in (0, len(lines) - 1):
                     axes.set_xlabel(xlabel)
         bar = figure.colorbar(picture, ax=figure.axes, shrink=0.6, aspect=30, label=label)
+        at = _round_numbers(limit)
+        bar.set_ticks(at, labels=[f"{each:g}" for each in at])
+        bar.minorticks_off()
         bar.outline.set_visible(False)
     return figure
 
@@ -103,13 +110,18 @@ def _largest(panels: Sequence[GainPanel]) -> float:
     return float(np.nanmax(values, initial=0.0)) or 1.0
 
 
-def _draw(axes: Axes, panel: GainPanel, limit: float) -> AxesImage:
+def _round_numbers(limit: float) -> list[float]:
+    """Returns what is written beside the colours: 0, and round numbers either way."""
+    above = [each for each in (1.0, 3.0, 10.0, 30.0, 100.0, 300.0) if each <= limit]
+    return [*(-each for each in reversed(above)), 0.0, *above]
+
+
+def _draw(axes: Axes, panel: GainPanel, norm: AsinhNorm) -> AxesImage:
     colours = _TWO_WAYS.with_extremes(bad=_MISSING)
     picture = axes.imshow(
         np.ma.masked_invalid(panel.values),
         cmap=colours,
-        vmin=-limit,
-        vmax=limit,
+        norm=norm,
         aspect="auto",
         origin="lower",
     )
@@ -118,10 +130,11 @@ def _draw(axes: Axes, panel: GainPanel, limit: float) -> AxesImage:
     axes.set_yticks(range(len(panel.rows)), panel.rows)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
+    shares = np.asarray(picture.norm(panel.values), dtype=np.float64)  # of the scale, 0 to 1
     for (row, column), value in np.ndenumerate(panel.values):
         if math.isnan(value):
             continue
-        colour = "white" if abs(value) > _DARK * limit else TEXT
+        colour = "white" if abs(2 * shares[row, column] - 1) > _DARK else TEXT
         text = f"{value:+.0f}" if round(value) else "0"
         axes.text(column, row, text, ha="center", va="center", fontsize=8, color=colour)
         if panel.marked[row, column]:

@@ -41,6 +41,7 @@ _READING = (
     "it."
 )
 _LARGE_DRAWING = 200_000  # characters of SVG from which on PNG may take less
+_MOST_TITLES = 3  # of experiments in the title of a page
 _ROOM = 3_500_000  # characters for all pictures, which with maps leaves the page below 10 MB
 # In the order in which they stand in the page's one script.
 _SCRIPTS = ("core", "maps", "tree", "charts", "tables", "state", "parts", "explorer")
@@ -80,10 +81,10 @@ def brief_table(records: Sequence[RunRecord], spec: ReportSpec) -> Table:
     return section_table(section(records, replace(spec, rows=rows, elsewhere={})), Place.TERMINAL)
 
 
-def html_page(
-    records: Sequence[RunRecord], specs: Sequence[ReportSpec], *, title: str = "Who uses what"
-) -> str:
+def html_page(records: Sequence[RunRecord], specs: Sequence[ReportSpec], *, title: str = "") -> str:
     """Returns the report as one HTML page, with figures, style, script and data inside it.
+
+    Without a title it has those of the experiments.
 
     The page fetches nothing, and its policy lets no other script run than its own.
     """
@@ -103,7 +104,7 @@ def html_page(
     script = _script()
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     return environment.from_string(_source("page.html.jinja")).render(
-        title=title,
+        title=title or _title(parts),
         n_runs=len(records),
         reading=_READING,
         views=views,
@@ -114,6 +115,11 @@ def html_page(
         most_rounds=MAX_ROUNDS,
         most_points=MAX_POINTS,
     )
+
+
+def _title(parts: Sequence[Section]) -> str:
+    titles = [part.spec.title for part in parts]
+    return ", ".join(titles) if len(titles) <= _MOST_TITLES else f"{len(titles)} experiments"
 
 
 class _Pictures:
@@ -211,6 +217,7 @@ def _section_text(part: Section, level: int = 2) -> str:
     tables = []
     for table in section_tables(part):
         tables += [f"{table.caption}:" if table.caption else "", markdown_table(table)]
+        tables.append(" ".join(table.notes))
     pictures = [
         f"![{figure.caption}](figures/{figure.name}.png)\n\n*{figure.caption}*"
         for figure in section_figures(part)

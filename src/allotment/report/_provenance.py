@@ -29,9 +29,8 @@ class Provenance:
 def provenance(part: Section) -> Provenance:
     """Returns where the runs of a section come from."""
     records = part.records
-    n_rows = sum(bool(row.runs) for row in part.rows)
     return Provenance(
-        runs=f"{len(records)} in {n_rows} of {len(part.rows)} rows, "
+        runs=f"{len(records):,} with {_methods_text(part)}, "
         + rounds_text(records, part.spec.rounds),
         time=_time(records),
         commands=_counts(record.header.command for record in records),
@@ -41,6 +40,15 @@ def provenance(part: Section) -> Provenance:
         versions=_counted(_versions(record) for record in records),
         note=_note(records),
     )
+
+
+def _methods_text(part: Section) -> str:
+    """Returns how many methods have runs, of how many; under several conditions, each with one."""
+    n_ran, n = len(part.ran), len(part.rows)
+    what = "pairs of method and condition" if len(part.conditions) > 1 else "methods"
+    if n == 1:
+        return "one method"
+    return f"all {n} {what}" if n_ran == n else f"{n_ran} of the {n} {what}"
 
 
 def provenance_text(part: Section) -> str:

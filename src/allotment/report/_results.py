@@ -81,7 +81,13 @@ def _columns(part: Section) -> list[Column[ResultRow]]:
         Column(" or ".join([*uses][:1] + [use.lower() for use in [*uses][1:]]), used),
         *_structure_columns(part),
         Column("Failed", lambda row: _of_all(row, row.summary.n_failed), places=_ON_THE_PAGE),
-        Column("Collapsed", collapsed, optional=True, places=_ON_THE_PAGE),
+        Column(
+            "Collapsed",
+            collapsed,
+            optional=True,
+            places=_ON_THE_PAGE,
+            note="runs in which some task ended at no more than 1.5 times chance",
+        ),
     ]
 
 
@@ -99,6 +105,7 @@ def _structure_columns(part: Section) -> list[Column[ResultRow]]:
             lambda row: count(row, row.summary.n_uniform, equal_rows=True),
             optional=True,
             places=_ON_THE_PAGE,
+            note="runs in which all tasks of a family use the same components, for every family",
         ),
         Column(
             f"Found {part.spec.structure}",

@@ -146,12 +146,23 @@ class Section:
         return f"{label} over the last {rounds} rounds"
 
     @property
+    def _with_curves(self) -> list[RunRecord]:
+        return [run for row in self.rows for run in row.finished if len(run.rounds)]
+
+    @cached_property
+    def window(self) -> int:
+        """The rounds that losses are smoothed over: at most a tenth of the shortest run."""
+        tenths = [int(run.rounds[-1]) // 10 for run in self._with_curves]
+        return max(1, min([self.spec.window, *tenths]))
+
+    @property
     def smoothing(self) -> str:
         """Over how many rounds losses are means: the window, or more where less was kept."""
-        window = self.spec.window
-        runs = [run for row in self.rows for run in row.finished if len(run.rounds)]
+        window, runs = self.window, self._with_curves
         lengths = {max(window, int(np.median(np.diff(run.rounds, prepend=0)))) for run in runs}
         least, most = min(lengths, default=window), max(lengths, default=window)
+        if most == 1:
+            return "not smoothed"
         if most == window:
             return f"smoothed over {window} rounds"
         rounds = f"{least:,} to {most:,}" if least < most else f"{most:,}"

@@ -61,7 +61,7 @@ class ReportSpec:
     structure: str = "the families of tasks"  # what there is to be found in the allocation
     remark: str = ""  # what somebody has to say of the results at hand, in Markdown
     rounds: int | None = None  # that each run should have; None: any number
-    window: int = 100  # rounds that a loss curve is smoothed over
+    window: int = 100  # rounds that a loss curve is smoothed over, in short runs fewer
     shows_allocation: bool = True  # whether what the methods learnt to share is shown
     shown_task: str = ""  # whose gates are drawn over time; empty: the first task
     groups: Mapping[str, Collection[str]] = field(default_factory=dict)  # of tasks, told apart

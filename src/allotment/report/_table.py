@@ -33,6 +33,7 @@ class Column(Generic[Item]):
     kind: Kind = "number"
     optional: bool = False  # left out where no item has anything to say
     places: frozenset[Place] = EVERYWHERE
+    note: str = ""  # what it means, where the heading does not say
 
     def is_shown_for(self, items: Iterable[Item]) -> bool:
         """Returns whether the column is shown: it is not optional, or says something of an item."""
@@ -47,6 +48,7 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
     caption: str = ""
     kinds: tuple[Kind, ...] = ()  # of the columns; empty: all are numbers
+    notes: tuple[str, ...] = ()  # what columns mean
 
 
 def make_table(
@@ -63,7 +65,7 @@ def make_table(
     ...     Column("Remark", lambda name: NOTHING, optional=True),
     ... ]
     >>> make_table(columns, ["a", "b"])
-    Table(head=('Name',), rows=(('A',), ('B',)), caption='', kinds=('name',))
+    Table(head=('Name',), rows=(('A',), ('B',)), caption='', kinds=('name',), notes=())
     """
     every = list(items)
     shown = [each for each in columns if place in each.places and each.is_shown_for(every)]
@@ -72,6 +74,7 @@ def make_table(
         rows=tuple(tuple(column.cell(item) for column in shown) for item in every),
         caption=caption,
         kinds=tuple(column.kind for column in shown),
+        notes=tuple(f"{column.heading}: {column.note}." for column in shown if column.note),
     )
 
 

@@ -34,11 +34,11 @@ def check_device(device: torch.device | str) -> torch.device:
         )
     if kind == "cuda" and not torch.cuda.is_available():
         raise ValueError(
-            f"`device` should be one that is here. Found {str(device)!r}, but no CUDA device."
+            f"`device` should be on this machine. Found {str(device)!r}, but no CUDA device."
         )
     if kind == "cuda" and int(number or 0) >= torch.cuda.device_count():
         raise ValueError(
-            "`device` should be one that is here. "
+            "`device` should be on this machine. "
             f"Found {str(device)!r}, but {torch.cuda.device_count()} CUDA devices."
         )
     return torch.device(device)

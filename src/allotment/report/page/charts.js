@@ -9,13 +9,15 @@ function ticks(low, high, n) {
     (place) => Number(((first + place) * step).toPrecision(12))
   );
 }
+// As many round numbers of each power of ten as there is room for.
 function logTicks(low, high) {
-  const found = [];
-  for (let power = Math.floor(Math.log10(low)); power <= Math.log10(high); power += 1) {
-    found.push(...[1, 2, 5].map((each) => Number((each * 10 ** power).toPrecision(3))));
-  }
-  const inside = found.filter((each) => each >= low && each <= high);
-  return inside.length > 6 ? inside.filter((each) => /^[0.]*1/.test(String(each))) : inside;
+  const powers = range(Math.floor(Math.log10(high)) - Math.floor(Math.log10(low)) + 1).map(
+    (place) => 10 ** (Math.floor(Math.log10(low)) + place)
+  );
+  const of = (digits) => powers.flatMap(
+    (power) => digits.map((each) => Number((each * power).toPrecision(3)))
+  ).filter((each) => each >= low && each <= high);
+  return [[1, 2, 5], [1, 3], [1]].map(of).find((found) => found.length <= 6) ?? of([1]);
 }
 const compact = (value) => (
   Math.abs(value) >= 10_000 ? `${significant(value / 1000)}k` : significant(value, 6)
@@ -47,7 +49,7 @@ function frame(scaled, xLabel, yLabel, colours) {
       ),
     );
   }
-  for (const at of ticks(scaled.x0, scaled.x1, Math.max(2, Math.floor((right - left) / 90)))) {
+  for (const at of ticks(scaled.x0, scaled.x1, Math.max(3, Math.floor((right - left) / 60)))) {
     drawing.append(svg("text", { x: x(at), y: bottom + 16, "text-anchor": "middle", ...text }, compact(at)));
   }
   drawing.append(
@@ -192,6 +194,19 @@ function readOff(curve, round) {
   };
 }
 
+// The line from one end of an interval to the other, with an arrow where the drawing cuts it off.
+function intervalBar({ left, right, top, bottom }, ends, fill) {
+  const shown = ends.map(([x, y]) => [clamp(x, left, right), clamp(y, top, bottom)]);
+  const [[x1, y1], [x2, y2]] = shown;
+  const bar = svg("g", {}, svg("line", { x1, y1, x2, y2, stroke: fill, "stroke-width": 1.5 }));
+  ends.forEach(([x, y], place) => {
+    const [endX, endY] = shown[place], dx = Math.sign(x - endX), dy = Math.sign(y - endY);
+    const sides = `l${-7 * dx - 4 * dy} ${-7 * dy - 4 * dx}l${8 * dy} ${8 * dx}Z`;
+    if (dx || dy) bar.append(svg("path", { class: "cut", d: `M${endX} ${endY}${sides}`, fill }));
+  });
+  return bar;
+}
+
 // `model`: points as {place, name, colour, cost: [mean, low, high], value: [...], chosen, strong}.
 function costDrawing(model, width, colours) {
   const all = [...model.points.map(({ cost, value }) => [cost[0], value[0]]), ...model.runs];
@@ -220,27 +235,15 @@ function costDrawing(model, width, colours) {
       "circle", { cx: scaled.x(cost), cy: scaled.y(value), r: 2.5, fill: colours.ink, "fill-opacity": 0.35 },
     )
   );
-  const bar = (x1, y1, x2, y2, stroke) => svg(
-    "line",
-    {
-      x1, x2, y1: clamp(y1, scaled.top, scaled.bottom), y2: clamp(y2, scaled.top, scaled.bottom), stroke,
-      "stroke-width": 1.5,
-    },
-  );
   const spots = [];
   for (const point of model.points) {
     const [x, y] = [scaled.x(point.cost[0]), scaled.y(point.value[0])];
-    if (point.value[1] !== null) drawing.append(
-      bar(x, scaled.y(point.value[1]), x, scaled.y(point.value[2]), point.colour)
-    );
-    if (point.cost[1] !== null) drawing.append(
-      bar(
-        clamp(scaled.x(point.cost[1]), scaled.left, scaled.right),
-        y,
-        clamp(scaled.x(point.cost[2]), scaled.left, scaled.right),
-        y,
-        point.colour,
-      )
+    const ends = {
+      cost: point.cost.slice(1).map((end) => [scaled.x(end), y]),
+      value: point.value.slice(1).map((end) => [x, scaled.y(end)]),
+    };
+    for (const axis of ["value", "cost"]) if (point[axis][1] !== null) drawing.append(
+      intervalBar(scaled, ends[axis], point.colour)
     );
     drawing.append(
       svg(

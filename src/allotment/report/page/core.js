@@ -26,6 +26,9 @@ const shortened = (text, n) => (text.length > n ? text.slice(0, Math.max(1, n - 
 const percent = (value) => (value === UNKNOWN ? "not a number" : `${value} %`);
 const significant = (value, digits = 3) =>
   Number.isFinite(value) ? String(Number(value.toPrecision(digits))) : "–";
+const spread = ([mean, low, high], what = "") => (
+  significant(mean) + (low === null ? "" : ` (${what}${significant(low)} to ${significant(high)})`)
+);
 
 // Colours.
 

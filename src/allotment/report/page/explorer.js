@@ -90,7 +90,7 @@ function fillChoices() {
   const isMedian = (place) => runs.length > 1 && place === typical && !runs[place].failed;
   const which = runs.filter((each) => !each.failed).length % 2 ? "median" : "lower median";
   const text = (each, place) =>
-    `seed ${each.seed}: ${each.failed ? "failed" : each.value ?? "–"}${isMedian(place) ? ` (${which})` : ""}`;
+    `seed ${each.seed}: ${each.failed ? "failed" : significant(each.value)}${isMedian(place) ? ` (${which})` : ""}`;
   fill($("#run"), runs.map(text), chosen.run);
   fill($("#task"), ["none", ...suite().tasks], chosen.task === null ? 0 : chosen.task + 1);
 }

@@ -87,14 +87,12 @@ function curveText(model, spot) {
   ).filter(([, found]) => found);
   return [
     `round ${thousands(spot.round)}`,
-    ...lines.map(
-      ([name, { mean, low, high }]) => `${name}: ${mean}${low === null ? "" : ` (${low} to ${high})`}`
-    )
+    ...lines.map(([name, { mean, low, high }]) => `${name}: ${spread([mean, low, high])}`),
   ];
 }
-const interval = ([mean, low, high]) => `${mean}${low === null ? "" : ` (90 % interval ${low} to ${high})`}`;
 const costText = ({ name, cost, value, chosen: best }) => [
-  name, `${experiment().measure}: ${interval(value)}`, `${costLabel()}: ${interval(cost)}`,
+  name, `${experiment().measure}: ${spread(value, "90 % interval ")}`,
+  `${costLabel()}: ${spread(cost, "90 % interval ")}`,
   best ? "on validation, none is ahead at no more cost" : "on validation, another costs no more and does no worse",
 ];
 const costLabel = () => (
@@ -166,7 +164,7 @@ function say(id, text) { $(id).textContent = text; }
 function drawWords() {
   const entry = run(), { measure } = experiment();
   const tiles = [
-    [`${measure}, all runs`, method().value || "–"], [`${measure}, this run`, entry.value ?? "–"],
+    [`${measure}, all runs`, method().value || "–"], [`${measure}, this run`, significant(entry.value)],
     [
       suite().binary ? "Gates open" : "Components used",
       entry.open === null ? "–" : `${significant(entry.open)} %`,
