@@ -59,6 +59,15 @@ def test_a_way_that_was_not_run_is_named() -> None:
     assert line.endswith("over 3 seeds. Not run: separate networks.")
 
 
+def test_gates_that_have_not_settled_come_first() -> None:
+    learnt = [
+        replace(run, outcome=replace(run.outcome, probabilities=0.4 + 0.2 * PAIRS))
+        for run in method_runs("gumbel", PAIRS, [0.55, 0.56, 0.57])
+    ]
+    (line,) = advice_of([*SHARED, *SEPARATE, *learnt])
+    assert line.startswith("Advice: shared bottom. Learnt gates have not settled (100 % are")
+
+
 def test_nothing_is_said_without_learnt_gates_or_baselines() -> None:
     learnt = method_runs("gumbel", PAIRS, [0.3, 0.31, 0.32])
     assert advice_of([*SHARED, *SEPARATE]) == []

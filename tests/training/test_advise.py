@@ -197,6 +197,22 @@ def test_ways_are_compared_by_what_the_best_round_is_chosen_by(
     assert found.reasons[0].startswith(what)
 
 
+@mark.parametrize(("is_binary", "begin"), [(True, "Learnt gates have not"), (False, "Mean")])
+def test_gates_of_the_comparison_that_have_not_settled_come_first(
+    is_binary: bool, begin: str
+) -> None:
+    ways = {"learnt gates": 0.3, "shared bottom": 0.2, "separate networks": 0.4}
+    beside = baselines_of({way: [an_evaluation([own] * 4)] * 3 for way, own in ways.items()})
+    unsettled = [
+        replace(outcome, probabilities=np.full((4, 4), 0.6))
+        for outcome in beside.outcomes["learnt gates"]
+    ]
+    beside = replace(beside, outcomes={**beside.outcomes, "learnt gates": unsettled})
+    found = advise(a_result(baselines=beside, is_binary=is_binary))
+    assert found.recommendation == "shared bottom"
+    assert found.line.startswith(f"Advice: shared bottom. {begin}")
+
+
 def test_a_comparison_with_failed_runs_cannot_tell() -> None:
     ways = ("learnt gates", "shared bottom", "separate networks")
     some = baselines_of({way: [an_evaluation([0.1] * 4)] * 3 for way in ways})
