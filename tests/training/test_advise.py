@@ -143,14 +143,34 @@ def test_what_the_numbers_show_is_said(changes: dict[str, Any], expected: str) -
     assert expected in advise(a_result(**changes)).reasons
 
 
+def test_overfitting_is_judged_by_losses_of_one_round() -> None:
+    entries = [an_entry(round=r, losses=np.full(4, loss)) for r, loss in ((10, 0.3), (50, 0.1))]
+    entries[0].losses[3] = np.nan  # not drawn then
+    result = a_result(
+        history=entries, best_round=20, validation=an_evaluation([0.31, 0.31, 0.31, 0.12])
+    )
+    assert result.training_losses().tolist() == [0.3, 0.3, 0.3, 0.1]
+    assert not any("overfit" in reason for reason in advise(result).reasons)
+    at_the_end = advise(replace(result, best_round=50)).reasons
+    assert any(reason.startswith("3 of 4 tasks overfit") for reason in at_the_end)
+
+
 @mark.parametrize(
-    ("best_round", "expected"),
-    [(None, "`evaluate_every=50` with `patience`, or"), (50, "`patience`, or `weight_decay`")],
+    ("best_round", "rounds_planned", "expected"),
+    [
+        (None, 50, ["More `rounds`, or a", "`evaluate_every=50`, which keeps the best round, or"]),
+        (50, 50, ["More `rounds`, or a", "`weight_decay`, against"]),
+        (20, 50, ["A larger `alloc", "`patience` ends a training sooner", "`weight_decay`, ag"]),
+        (20, 90, ["A larger `alloc", "`weight_decay`, against"]),  # patience has ended it
+    ],
 )
-def test_checks_are_proposed_where_there_were_none(best_round: int | None, expected: str) -> None:
+def test_what_helps_depends_on_when_validation_was_best(
+    best_round: int | None, rounds_planned: int, expected: list[str]
+) -> None:
     seen = an_evaluation([0.2, 0.9, 0.29, 0.4])
-    steps = advise(a_result(validation=seen, best_round=best_round)).next_steps
-    assert any(step.startswith(expected) for step in steps)
+    ended = a_result(validation=seen, best_round=best_round, rounds_planned=rounds_planned)
+    steps = advise(replace(ended, probabilities=np.full((4, 4), 0.6))).next_steps[1:]
+    assert [s[: len(begin)] for s, begin in zip(steps, expected, strict=True)] == expected
 
 
 def test_fixed_allocations_and_shares_are_no_evidence() -> None:

@@ -121,14 +121,21 @@ def _of_sizes(result: "FitResult") -> list[str]:
 
 def next_steps(result: "FitResult") -> list[str]:
     """Returns what the training's own numbers suggest to try."""
-    said = []
+    said, best = [], result.best_round
+    is_early = best is not None and best <= result.rounds / 2  # more rounds made it worse
     if result.is_binary and share_undecided(result.probabilities) > MANY_UNDECIDED:
-        said.append("More `rounds`, or a larger `allocation_learning_rate`: gates should settle.")
+        more = "A" if is_early else "More `rounds`, or a"
+        said.append(f"{more} larger `allocation_learning_rate`: gates should settle.")
     if result.dead():
         said.append("`disconnect_weight=1.0` keeps a component open for each task.")
+    if is_early and result.rounds == result.rounds_planned:
+        said.append(
+            f"`patience` ends a training sooner: validation was best at round {best:,} of "
+            f"{result.rounds:,}."
+        )
     if _overfitted(result):
-        checks = "" if result.best_round is not None else "`evaluate_every=50` with "
-        said.append(f"{checks}`patience`, or `weight_decay`, against overfitting.")
+        checks = "" if best is not None else "`evaluate_every=50`, which keeps the best round, or "
+        said.append(f"{checks}`weight_decay`, against overfitting.")
     if result.validation is None:
         said.append("`Task(validation=...)`: examples to choose by.")
     return said
