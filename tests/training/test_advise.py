@@ -98,6 +98,35 @@ def test_gates_alone_speak_for_a_way_where_they_do_what_it_does(
     assert "`fit(..., baselines=True)`" in found.next_steps[0]
 
 
+@mark.parametrize(
+    ("rows", "layer_sizes", "chance", "expected"),
+    [
+        (np.eye(3)[:2], (3,), "0.67", "cannot tell"),  # 2 / 3
+        (np.eye(2), (2,), "0.5", "cannot tell"),
+        (np.eye(3), (3,), "0.22", "cannot tell"),  # 2 / 3 * 1 / 3
+        (np.eye(4), (4,), "0.094", "separate networks"),  # 4! / 4 ** 4
+        (np.tile(np.eye(3), 2), (3, 3), "0.049", "separate networks"),  # both layers alike
+        (np.repeat(np.eye(2), 4, axis=1), (8,), "0.014", "separate networks"),  # 1 in 8 over 4
+    ],
+)
+def test_few_gates_that_nothing_is_shared_by_are_a_matter_of_chance(
+    rows: Floats, layer_sizes: tuple[int, ...], chance: str, expected: str
+) -> None:
+    names = NAMES[: len(rows)]
+    found = advise(
+        a_result(
+            rows,
+            layer_sizes=layer_sizes,
+            are_optional=(False,) * len(layer_sizes),
+            task_names=names,
+            history=[],
+            validation=None,
+        )
+    )
+    assert found.recommendation == expected
+    assert f"drawn by lot that had a chance of {chance}." in found.reasons[0]
+
+
 def test_thousands_of_tasks_are_advised_at_once() -> None:
     matrix = np.tile(BLOCKS, (1_000, 1))
     names = tuple(map(str, range(4_000)))

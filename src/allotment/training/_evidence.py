@@ -1,11 +1,15 @@
 """What the numbers of one training speak for by themselves, and what they suggest to try."""
 
+from collections.abc import Sequence
+from itertools import pairwise
+from math import comb
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from .._advice import (
     CANNOT_TELL,
+    CONFIDENCE,
     SEPARATE,
     SETTLE,
     SHARED,
@@ -35,8 +39,24 @@ def by_structure(result: "FitResult") -> tuple[str, str]:
         return SHARED, "Every task uses every component, which a shared bottom does more simply."
     mean, _ = overlap(rows[None])
     if mean == 0 and not result.dead():
-        return SEPARATE, "No component is used by two tasks, which separate networks do too."
+        chance = _chance_of_none_shared(rows, result.layer_sizes)
+        said = f"No component is used by two tasks; drawn by lot that had a chance of {chance:.2g}."
+        return SEPARATE if chance <= 1 - CONFIDENCE else CANNOT_TELL, said
     return CANNOT_TELL, f"On average two tasks share {percent(mean)} of what they use."
+
+
+def _chance_of_none_shared(rows: Floats, layer_sizes: Sequence[int]) -> float:
+    """Returns how likely no component is used by two tasks, were each task's drawn by lot.
+
+    Each task draws as many in each layer as it uses.
+    """
+    chance, starts = 1.0, np.cumsum([0, *layer_sizes])
+    for first, end in pairwise(starts):
+        n = n_free = int(end - first)
+        for n_used in map(int, (rows[:, first:end] > 0).sum(axis=1)):
+            chance *= comb(n_free, n_used) / comb(n, n_used)
+            n_free -= n_used
+    return chance
 
 
 def overlap(matrices: Floats) -> tuple[float, float]:
