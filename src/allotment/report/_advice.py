@@ -13,7 +13,7 @@ from ._section import MANY, ResultRow, Section
 from ._table import not_run_text
 
 _COSTS = {  # what is compared, and whether it is 1 less the recorded number
-    "loss": ("loss", False),
+    "loss": ("validation loss", False),
     "test_loss": ("validation loss", False),
     "accuracy": ("validation error", True),
     "score": ("distance of the validation score from 1", True),
@@ -45,6 +45,8 @@ def _at(part: Section, condition: str) -> str:
     if len(rows) > MANY or LEARNT not in ways or len(ways) < 2:
         return ""
     what, _ = _COSTS[rows[0].runs[0].header.measure]
+    if all(run.outcome.validation is None for row in rows for run in row.finished):
+        what = "training loss"  # all that there is
     gates = np.concatenate([r.outcome.probabilities.ravel() for r in ways[LEARNT].row.finished])
     verdict = compare(_paired(ways), what, gates)
     where = f" at {condition}" if condition else ""
