@@ -40,7 +40,7 @@ def by_structure(result: "FitResult") -> tuple[str, str]:
     mean, _ = overlap(rows[None])
     if mean == 0 and not result.dead():
         chance = _chance_of_none_shared(rows, result.layer_sizes)
-        said = f"No component is used by two tasks; drawn by lot that had a chance of {chance:.2g}."
+        said = f"No component is used by two tasks, as in {percent(chance)} of draws by chance."
         return SEPARATE if chance <= 1 - CONFIDENCE else CANNOT_TELL, said
     return CANNOT_TELL, f"On average two tasks share {percent(mean)} of what they use."
 
