@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from lightning import Trainer
-from lightning.pytorch.callbacks import LambdaCallback
+from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.demos.boring_classes import BoringModel
 from pytest import MonkeyPatch, mark, raises, warns
 
@@ -108,10 +108,15 @@ def test_a_training_that_a_limit_ends_early_says_so(
         trainer(tmp_path, **options).fit(module, data)
 
 
+class Stopping(Callback):
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        trainer.should_stop = True
+
+
 def test_a_callback_may_end_a_training_early(tmp_path: Path) -> None:
-    module, stop = MultiTaskModule(network(), tasks(), SETTINGS), LambdaCallback()
-    stop.on_train_batch_end = lambda trainer, *_: setattr(trainer, "should_stop", True)
-    trainer(tmp_path, callbacks=[stop]).fit(module, MultiTaskData(tasks(), SETTINGS))
+    module = MultiTaskModule(network(), tasks(), SETTINGS)
+    run = trainer(tmp_path, callbacks=[Stopping()])
+    run.fit(module, MultiTaskData(tasks(), SETTINGS))
     assert module._n_done < module.n_steps
 
 

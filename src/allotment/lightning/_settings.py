@@ -53,7 +53,8 @@ def _rules(run: Run) -> tuple[tuple[str, Any, Any, str], ...]:
 
 def warn_of_early_end(trainer: Trainer, n_done: int, n_steps: int) -> None:
     """Warns where a limit of the Trainer, and nobody's wish, ended a training before its rounds."""
-    if n_done < n_steps and not trainer.should_stop and not trainer.fast_dev_run:
+    is_a_trial = trainer.fast_dev_run  # type: ignore[attr-defined]
+    if n_done < n_steps and not trainer.should_stop and not is_a_trial:
         rank_zero_warn(
             f"The settings have {n_steps:,} steps, and the Trainer ended after {n_done:,} "
             f"(`max_epochs = {trainer.max_epochs}`, `max_steps = {trainer.max_steps}`). Gates that "
