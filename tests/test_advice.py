@@ -72,6 +72,29 @@ def test_the_reason_has_the_numbers() -> None:
     )
 
 
+@mark.parametrize(
+    ("learnt", "shared", "n_undecided", "is_told"),
+    [
+        ([1.2, 1.3, 1.1], [1.0, 1.1, 0.9], 6, True),  # behind, and most are where they began
+        ([0.9, 0.5, 0.97], [1.0, 2.0, 0.5], 6, True),  # ahead within chance: cannot tell
+        ([1.2, 1.3, 1.1], [1.0, 1.1, 0.9], 5, False),
+        ([0.5, 0.6, 0.4], [1.0, 1.1, 0.9], 6, False),  # they are best as they are
+    ],
+)
+def test_a_comparison_does_not_count_for_gates_that_have_not_settled(
+    learnt: list[float], shared: list[float], n_undecided: int, is_told: bool
+) -> None:
+    gates = np.where(np.arange(10) < n_undecided, 0.5, 0.99).reshape(5, 2)
+    given = {LEARNT: costs(learnt), SHARED: costs(shared)}
+    found, without = compare(given, "loss", gates), compare(given, "loss")
+    told = (
+        "Learnt gates have not settled (60 % are undecided), so the comparison does not count "
+        "for them: set a larger `allocation_learning_rate`. "
+    )
+    assert found.reason == (told if is_told else "") + without.reason
+    assert found.recommendation == without.recommendation
+
+
 def test_tasks_that_do_better_another_way_are_named() -> None:
     shared = np.array([[1.0, 1.0, 1.0, 1.0], [1.1, 1.1, 1.1, 1.1], [0.9, 0.9, 0.9, 0.9]])
     separate = shared * [3.0, 3.0, 0.5, np.nan]

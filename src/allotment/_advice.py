@@ -15,6 +15,8 @@ CANNOT_TELL = "cannot tell"
 MARGIN = 0.05  # a larger difference on average, still within chance, leaves the question open
 CONFIDENCE = 0.9  # of every interval
 MOST_LISTED = 3  # names in a row; further ones are counted
+UNDECIDED = (0.1, 0.9)  # a gate between has not settled
+SETTLE = "set a larger `allocation_learning_rate`"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +74,9 @@ class Verdict:
     exceptions: Mapping[int, tuple[str, Gap]]
 
 
-def compare(costs: Mapping[str, Floats], what: str = "validation loss") -> Verdict:
+def compare(
+    costs: Mapping[str, Floats], what: str = "validation loss", gates: Floats | None = None
+) -> Verdict:
     """Returns which way costs least, given a cost for each seed and task, ``[S, T]`` by way.
 
     Less is better. Each task counts alike: costs are relative to its mean over all runs. The
@@ -81,6 +85,12 @@ def compare(costs: Mapping[str, Floats], what: str = "validation loss") -> Verdi
     5 % on average, and yet within chance, the question is open.
 
     Tasks without a number are left out, and so are seeds of which some run failed.
+
+    Args:
+        costs: Of each way.
+        what: Each cost is.
+        gates: Probabilities of those that were learnt, in any shape. Where most have not settled,
+            the reason begins with it, unless they are recommended all the same.
     """
     known = _relative({way: costs[way] for way in WAYS if way in costs})
     n_seeds = len(next(iter(known.values())))
@@ -93,11 +103,12 @@ def compare(costs: Mapping[str, Floats], what: str = "validation loss") -> Verdi
     # The best one at the latest: it is not behind itself.
     chosen = next(way for way in means if gap(means[way], means[best]).low <= 0)
     if gap(means[chosen], means[best]).mean > MARGIN:
-        reason = _reason(means, best, what)
+        reason = _unsettled(gates) + _reason(means, best, what)
         return Verdict(recommendation=CANNOT_TELL, reason=reason, exceptions={})
+    caveat = "" if chosen == LEARNT else _unsettled(gates)
     return Verdict(
         recommendation=chosen,
-        reason=_reason(means, chosen, what),
+        reason=caveat + _reason(means, chosen, what),
         exceptions=_exceptions(known, chosen),
     )
 
@@ -162,6 +173,26 @@ def _cost(seen: Evaluation, by: str) -> tuple[str, Floats]:
     if name in seen.metrics:
         return by, seen.metrics[name] * (1.0 if by.startswith("-") else -1.0)
     return "loss", seen.losses
+
+
+def share_undecided(gates: Floats) -> float:
+    """Returns the share of gates that have not settled, given their probabilities.
+
+    >>> share_undecided(np.array([0.0, 0.3, 0.6, 1.0]))
+    0.5
+    """
+    low, high = UNDECIDED
+    return float(((gates > low) & (gates < high)).mean())
+
+
+def _unsettled(gates: Floats | None) -> str:
+    """Returns that a comparison does not count for learnt gates, where most have not settled."""
+    if gates is None or not gates.size or share_undecided(gates) <= 0.5:
+        return ""
+    return (
+        f"Learnt gates have not settled ({percent(share_undecided(gates))} are undecided), so "
+        f"the comparison does not count for them: {SETTLE}. "
+    )
 
 
 def gap(costs: Floats, others: Floats) -> Gap:

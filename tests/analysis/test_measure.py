@@ -1,14 +1,24 @@
 import math
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from allotment.analysis import group_runs, measure, summarise, typical_run, used_shares
+from allotment.analysis import (
+    group_runs,
+    measure,
+    summarise,
+    typical_run,
+    used_shares,
+    validation_measure,
+)
 from allotment.analysis._measure import collapsed
 from tests.records.made_up import (
     PAIRS,
     a_header,
     a_record,
     accuracy_run,
+    an_evaluation,
     an_outcome,
     failed_run,
     loss_run,
@@ -19,6 +29,16 @@ def test_the_measure_is_the_last_loss_or_the_mean_test_accuracy() -> None:
     assert measure(loss_run(0.42, 0)) == 0.42
     assert measure(accuracy_run([0.9, 0.8, 0.7, 0.6])) == pytest.approx(0.75)
     assert math.isnan(measure(failed_run()))
+
+
+def test_runs_are_chosen_by_validation_whatever_is_reported() -> None:
+    alone = loss_run(0.42, 0)
+    assert validation_measure(alone) == 0.42  # all that there is
+    seen = replace(an_evaluation(split="validation"), losses=np.array([0.5, math.nan, 0.7]))
+    validated = replace(alone, outcome=replace(alone.outcome, validation=seen))
+    assert validation_measure(validated) == pytest.approx(0.6)  # of the tasks that have one
+    assert measure(validated) == 0.42
+    assert math.isnan(validation_measure(failed_run()))
 
 
 @pytest.mark.parametrize(

@@ -28,6 +28,7 @@ from tests.engine.test_tracing import Tossing, TossingNumpy, WarmingUp, a_run_of
 from tests.engine.test_trainer import of_images, of_pictures
 from tests.training.test_train import normed
 from tests.training.toy import (
+    N_INPUTS,
     SETTINGS,
     a_network,
     a_run,
@@ -214,8 +215,18 @@ def test_annealing_begins_where_the_network_stands() -> None:
     found = plan([replace(a_run(), model=network)]).annealing
     assert (found.value, found.reason) == (
         "batch 40",
-        "the network was trained before, and goes on.",
+        "so many passes in training mode went before, and it goes on.",
     )
+
+
+def test_a_look_at_a_shape_is_not_called_training() -> None:
+    run = a_run()
+    x = torch.randn(3, N_INPUTS)
+    run.network.eval()(x, 0)
+    assert plan([run]).annealing.value == "batch 0"
+    run.network.train()(x, 0)
+    found = plan([run]).annealing
+    assert (found.value, "trained" in found.reason) == ("batch 1", False)
 
 
 def test_a_plan_is_a_value() -> None:

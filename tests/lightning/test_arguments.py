@@ -7,8 +7,9 @@ from typing import Any
 
 import torch
 from lightning import Trainer
+from lightning.pytorch.callbacks import Callback
 from lightning.pytorch.demos.boring_classes import BoringModel
-from pytest import MonkeyPatch, mark, raises
+from pytest import MonkeyPatch, mark, raises, warns
 
 from allotment.lightning import AllocationLogger, MultiTaskData, MultiTaskModule
 from allotment.lightning._batch import Process, part_of
@@ -86,6 +87,37 @@ def test_processes_of_torchrun_are_one_training(tmp_path: Path, monkeypatch: Mon
     module, data = MultiTaskModule(network(), tasks(), SETTINGS), MultiTaskData(tasks(), SETTINGS)
     with raises(ValueError, match=r"that torchrun started, 2. Found 1"):
         trainer(tmp_path).fit(module, data)
+
+
+@mark.parametrize(
+    ("options", "expectation"),
+    [
+        ({"max_epochs": -1}, does_not_raise()),
+        ({"max_steps": 90}, does_not_raise()),
+        ({"max_steps": 89}, warns(UserWarning, match="90 steps.*after 89 .*`max_steps = 89`")),
+        ({"max_epochs": 2}, warns(UserWarning, match="90 steps.*after 60 .*`max_epochs = 2`")),
+        ({"fast_dev_run": True}, does_not_raise()),
+    ],
+)
+def test_a_training_that_a_limit_ends_early_says_so(
+    options: dict[str, Any], expectation: AbstractContextManager[object], tmp_path: Path
+) -> None:
+    settings = SETTINGS.changed(rounds=30, evaluate_every=10)  # of three tasks; epochs of ten
+    module, data = MultiTaskModule(network(), tasks(), settings), MultiTaskData(tasks(), settings)
+    with expectation:
+        trainer(tmp_path, **options).fit(module, data)
+
+
+class Stopping(Callback):
+    def on_train_batch_end(self, trainer: Trainer, *_: Any) -> None:
+        trainer.should_stop = True
+
+
+def test_a_callback_may_end_a_training_early(tmp_path: Path) -> None:
+    module = MultiTaskModule(network(), tasks(), SETTINGS)
+    run = trainer(tmp_path, callbacks=[Stopping()])
+    run.fit(module, MultiTaskData(tasks(), SETTINGS))
+    assert module._n_done < module.n_steps
 
 
 def test_a_batch_divides_among_processes(tmp_path: Path, monkeypatch: MonkeyPatch) -> None:

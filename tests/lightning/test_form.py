@@ -57,6 +57,7 @@ def assert_alike(found: torch.nn.Module, expected: torch.nn.Module) -> None:
     assert_close(found.state_dict(), expected.state_dict(), rtol=0, atol=0)
 
 
+@mark.filterwarnings("ignore:The settings have")  # a limit ends a part of it
 def test_components_are_trained_as_one_tensor_and_given_back(tmp_path: Path) -> None:
     look, made = Look(), network()
     components = list(made.modular_layers[0].components)

@@ -57,6 +57,7 @@ def test_the_record_is_that_of_fit(tmp_path: Path) -> None:
     assert torch.equal(al.task_embeddings(loaded), al.task_embeddings(module.network))
 
 
+@mark.filterwarnings("ignore:The settings have")  # a limit ends a part of it
 # Of a checkpoint after an epoch's last step, Lightning leaves out the validation that follows.
 @mark.parametrize(("step", "validated"), [(35, [10, 20, 25]), (60, [10, 25])])
 def test_a_resumed_training_goes_on_in_its_folder(

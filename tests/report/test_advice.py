@@ -42,8 +42,8 @@ SEPARATE = method_runs("no_sharing", OWN, [0.60, 0.61, 0.62])
 @mark.parametrize(
     ("losses", "expected"),
     [
-        ([0.30, 0.31, 0.32], "Advice: learnt gates. Mean loss beside learnt gates: "),
-        ([0.55, 0.56, 0.57], "Advice: shared bottom. Mean loss beside shared bottom: "),
+        ([0.30, 0.31, 0.32], "Advice: learnt gates. Mean training loss beside learnt gates: "),
+        ([0.55, 0.56, 0.57], "Advice: shared bottom. Mean training loss beside shared bottom: "),
         ([0.10, 0.46, 0.90], "Advice: shared bottom. "),  # 5 % or less, within chance
         ([0.05, 0.40, 0.90], "Advice: cannot tell. "),
     ],
@@ -57,6 +57,15 @@ def test_the_runs_of_all_three_ways_decide(losses: list[float], expected: str) -
 def test_a_way_that_was_not_run_is_named() -> None:
     (line,) = advice_of([*SHARED, *method_runs("gumbel", PAIRS, [0.30, 0.31, 0.32])])
     assert line.endswith("over 3 seeds. Not run: separate networks.")
+
+
+def test_gates_that_have_not_settled_come_first() -> None:
+    learnt = [
+        replace(run, outcome=replace(run.outcome, probabilities=0.4 + 0.2 * PAIRS))
+        for run in method_runs("gumbel", PAIRS, [0.55, 0.56, 0.57])
+    ]
+    (line,) = advice_of([*SHARED, *SEPARATE, *learnt])
+    assert line.startswith("Advice: shared bottom. Learnt gates have not settled (100 % are")
 
 
 def test_nothing_is_said_without_learnt_gates_or_baselines() -> None:
@@ -82,6 +91,27 @@ def test_accuracies_are_compared_on_validation_and_never_on_test() -> None:
     found = [*runs("shared_bottom", ALL, 0.90, 0.99), *runs("gumbel", PAIRS, 0.95, 0.80)]
     (line,) = advice_of(found, MNIST)
     assert line.startswith("Advice: learnt gates. Mean validation error beside learnt gates")
+
+
+def test_training_losses_are_compared_on_validation_where_there_is_one() -> None:
+    def runs(method: str, matrix: Floats, validation: float, training: float) -> list[RunRecord]:
+        seen = an_evaluation(split="validation")
+        return [
+            a_record(
+                a_header(method=method, seed=seed),
+                an_outcome(
+                    matrix=matrix,
+                    final_loss=training,
+                    validation=replace(seen, losses=np.array([validation + 0.01 * seed] * 4)),
+                ),
+            )
+            for seed in range(3)
+        ]
+
+    found = [*runs("shared_bottom", ALL, 0.2, 0.9), *runs("gumbel", PAIRS, 0.5, 0.1)]
+    (line,) = advice_of(found)
+    assert line.startswith("Advice: shared bottom. Mean validation loss beside shared bottom")
+    assert summary_text(found, TWO_PAIRS)[1].startswith("In training, Gumbel-Matrix ends at 0.10 ")
 
 
 def test_conditions_have_a_line_each_unless_they_are_many() -> None:

@@ -29,7 +29,7 @@ def test_errors_are_what_accuracies_leave() -> None:
 
 def test_less_error_is_better() -> None:
     said = summary_text([*SHARED, *LEARNT], OMNIGLOT)
-    assert said[0].startswith("Gumbel-Matrix ends at 6.40 %")
+    assert said[0].startswith("On test, Gumbel-Matrix ends at 6.40 %")
     assert ", below Shared bottom with 6.90 %" in said[0]
 
 

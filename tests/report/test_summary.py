@@ -45,8 +45,8 @@ def test_the_best_method_is_named_first_and_each_is_set_beside_the_next() -> Non
         TWO_PAIRS,
     )
     assert found[1:] == [
-        "Gumbel-Matrix ends at 0.310 (90 % interval 0.293 to 0.327, n=3), below No sharing with "
-        "0.55 (90 % interval 0.47 to 0.63, n=3); the two intervals are disjoint.",
+        "In training, Gumbel-Matrix ends at 0.310 (90 % interval 0.293 to 0.327, n=3), below "
+        "No sharing with 0.55 (90 % interval 0.47 to 0.63, n=3); the two intervals are disjoint.",
         "Then comes Shared bottom with 0.60 (90 % interval 0.43 to 0.77, n=3); the two intervals "
         "overlap, so these runs do not settle the order.",
     ]
@@ -68,15 +68,15 @@ def test_the_order_follows_the_numbers_and_not_the_hope() -> None:
     found = summary_text(
         [*runs("gumbel", [0.9, 0.91]), *runs("no_sharing", [0.1, 0.11])], TWO_PAIRS
     )
-    assert found[1].startswith("No sharing ends at 0.1")
+    assert found[1].startswith("In training, No sharing ends at 0.1")
     assert found[-1] == "Not run: Shared bottom."
 
 
 def test_one_run_decides_nothing() -> None:
     found = summary_text([*runs("gumbel", [0.3]), *runs("no_sharing", [0.5])], TWO_PAIRS)
     assert found[1] == (
-        "Gumbel-Matrix ends at 0.3 (one run, no spread), below No sharing with 0.5 (one run, no "
-        "spread); without a spread on both sides this decides nothing."
+        "In training, Gumbel-Matrix ends at 0.3 (one run, no spread), below No sharing with 0.5 "
+        "(one run, no spread); without a spread on both sides this decides nothing."
     )
 
 
@@ -88,7 +88,9 @@ def test_higher_accuracy_is_better() -> None:
         for seed, shift in enumerate((0.0, 0.001, 0.002))
     ]
     (sentence,) = summary_text(found, MNIST)
-    assert sentence.startswith("Gumbel-Matrix reaches 97.10 % (90 % interval 96.93 to 97.27, n=3)")
+    assert sentence.startswith(
+        "On test, Gumbel-Matrix reaches 97.10 % (90 % interval 96.93 to 97.27, n=3)"
+    )
     assert ", above Shared bottom with 95.10 %" in sentence
 
 
@@ -114,7 +116,7 @@ def test_many_methods_share_sentences() -> None:
     shut_out = "; ".join(f"{name} 0 of 3" for name in names[2:])
     assert said == [
         f"Runs that found the two pairs: way 1 3 of 3; way 0 1 of 3; {shut_out}.",
-        "way 0 ends at 0.310 (90 % interval 0.293 to 0.327, n=3).",
+        "In training, way 0 ends at 0.310 (90 % interval 0.293 to 0.327, n=3).",
         "These runs do not tell from it: way 1.",
         f"Behind it, by intervals or seed by seed, each judged alone: {'; '.join(names[2:])}.",
     ]

@@ -98,6 +98,35 @@ def test_gates_alone_speak_for_a_way_where_they_do_what_it_does(
     assert "`fit(..., baselines=True)`" in found.next_steps[0]
 
 
+@mark.parametrize(
+    ("rows", "layer_sizes", "chance", "expected"),
+    [
+        (np.eye(3)[:2], (3,), "67", "cannot tell"),  # 2 / 3
+        (np.eye(2), (2,), "50", "cannot tell"),
+        (np.eye(3), (3,), "22", "cannot tell"),  # 2 / 3 * 1 / 3
+        (np.eye(4), (4,), "9", "separate networks"),  # 4! / 4 ** 4
+        (np.tile(np.eye(3), 2), (3, 3), "5", "separate networks"),  # both layers alike
+        (np.repeat(np.eye(2), 4, axis=1), (8,), "1", "separate networks"),  # 1 in 8 over 4
+    ],
+)
+def test_few_gates_that_nothing_is_shared_by_are_a_matter_of_chance(
+    rows: Floats, layer_sizes: tuple[int, ...], chance: str, expected: str
+) -> None:
+    names = NAMES[: len(rows)]
+    found = advise(
+        a_result(
+            rows,
+            layer_sizes=layer_sizes,
+            are_optional=(False,) * len(layer_sizes),
+            task_names=names,
+            history=[],
+            validation=None,
+        )
+    )
+    assert found.recommendation == expected
+    assert f"two tasks, as in {chance} % of draws by chance." in found.reasons[0]
+
+
 def test_thousands_of_tasks_are_advised_at_once() -> None:
     matrix = np.tile(BLOCKS, (1_000, 1))
     names = tuple(map(str, range(4_000)))
@@ -143,14 +172,34 @@ def test_what_the_numbers_show_is_said(changes: dict[str, Any], expected: str) -
     assert expected in advise(a_result(**changes)).reasons
 
 
+def test_overfitting_is_judged_by_losses_of_one_round() -> None:
+    entries = [an_entry(round=r, losses=np.full(4, loss)) for r, loss in ((10, 0.3), (50, 0.1))]
+    entries[0].losses[3] = np.nan  # not drawn then
+    result = a_result(
+        history=entries, best_round=20, validation=an_evaluation([0.31, 0.31, 0.31, 0.12])
+    )
+    assert result.training_losses().tolist() == [0.3, 0.3, 0.3, 0.1]
+    assert not any("overfit" in reason for reason in advise(result).reasons)
+    at_the_end = advise(replace(result, best_round=50)).reasons
+    assert any(reason.startswith("3 of 4 tasks overfit") for reason in at_the_end)
+
+
 @mark.parametrize(
-    ("best_round", "expected"),
-    [(None, "`evaluate_every=50` with `patience`, or"), (50, "`patience`, or `weight_decay`")],
+    ("best_round", "rounds_planned", "expected"),
+    [
+        (None, 50, ["More `rounds`, or a", "`evaluate_every=50`, which keeps the best round, or"]),
+        (50, 50, ["More `rounds`, or a", "`weight_decay`, against"]),
+        (20, 50, ["A larger `alloc", "`patience` ends a training sooner", "`weight_decay`, ag"]),
+        (20, 90, ["A larger `alloc", "`weight_decay`, against"]),  # patience has ended it
+    ],
 )
-def test_checks_are_proposed_where_there_were_none(best_round: int | None, expected: str) -> None:
+def test_what_helps_depends_on_when_validation_was_best(
+    best_round: int | None, rounds_planned: int, expected: list[str]
+) -> None:
     seen = an_evaluation([0.2, 0.9, 0.29, 0.4])
-    steps = advise(a_result(validation=seen, best_round=best_round)).next_steps
-    assert any(step.startswith(expected) for step in steps)
+    ended = a_result(validation=seen, best_round=best_round, rounds_planned=rounds_planned)
+    steps = advise(replace(ended, probabilities=np.full((4, 4), 0.6))).next_steps[1:]
+    assert [s[: len(begin)] for s, begin in zip(steps, expected, strict=True)] == expected
 
 
 def test_fixed_allocations_and_shares_are_no_evidence() -> None:
@@ -195,6 +244,22 @@ def test_ways_are_compared_by_what_the_best_round_is_chosen_by(
     found = advise(a_result(baselines=baselines_of(seen, by=by)))
     assert found.recommendation == expected
     assert found.reasons[0].startswith(what)
+
+
+@mark.parametrize(("is_binary", "begin"), [(True, "Learnt gates have not"), (False, "Mean")])
+def test_gates_of_the_comparison_that_have_not_settled_come_first(
+    is_binary: bool, begin: str
+) -> None:
+    ways = {"learnt gates": 0.3, "shared bottom": 0.2, "separate networks": 0.4}
+    beside = baselines_of({way: [an_evaluation([own] * 4)] * 3 for way, own in ways.items()})
+    unsettled = [
+        replace(outcome, probabilities=np.full((4, 4), 0.6))
+        for outcome in beside.outcomes["learnt gates"]
+    ]
+    beside = replace(beside, outcomes={**beside.outcomes, "learnt gates": unsettled})
+    found = advise(a_result(baselines=beside, is_binary=is_binary))
+    assert found.recommendation == "shared bottom"
+    assert found.line.startswith(f"Advice: shared bottom. {begin}")
 
 
 def test_a_comparison_with_failed_runs_cannot_tell() -> None:

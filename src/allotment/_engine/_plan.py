@@ -234,7 +234,9 @@ def choose_threads(device: torch.device, n_operations: int) -> Choice:
 def choose_annealing(first_batch: int) -> Choice:
     """Returns where annealing begins."""
     if first_batch:
-        return Choice(f"batch {first_batch:,}", "the network was trained before, and goes on.")
+        return Choice(
+            f"batch {first_batch:,}", "so many passes in training mode went before, and it goes on."
+        )
     return Choice("batch 0", "the network is new.")
 
 

@@ -140,7 +140,7 @@ class Allocation(nn.Module, ABC):
         """Is told, before the first, how many training batches there will be.
 
         `fit`, `train` and the Lightning module call it; in a loop of one's own it is to be called.
-        Here it changes nothing.
+        Here it changes nothing; it is for allocations that go by the length of a training.
         """
 
     def let_runs_differ(self) -> None:

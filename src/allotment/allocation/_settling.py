@@ -65,6 +65,12 @@ class SettlingMatrix(GumbelMatrix):
 
     @torch.no_grad()
     def expect(self, n_batches: int) -> None:
+        """Is told, before the first, how many training batches there will be.
+
+        `fit`, `train` and the Lightning module call it. In a loop of one's own it is to be called,
+        with the batches of all tasks counted: gates settle after the first ``1 - settle`` of them,
+        and never where nothing was expected.
+        """
         if self._is_settled():
             self.logits.copy_(self.settled)  # they go on to learn from there
         self.settled.copy_(self.logits)  # with `settle=1` no batch passes before they settle

@@ -48,10 +48,12 @@ def measure(record: RunRecord) -> float:
 def validation_measure(record: RunRecord) -> float:
     """Returns the same of a run on the validation splits, to choose by; NaN where it failed.
 
-    The training loss at the end stands for that of validation where examples are generated, since
-    each is then seen once.
+    Where a training loss is reported, that is the validation loss, of runs that have one.
     """
-    return _measured(record, record.outcome.validation)
+    seen = record.outcome.validation
+    if record.header.measure == "loss" and record.finished and seen is not None:
+        return _mean_of_known(seen.losses)
+    return _measured(record, seen)
 
 
 def _measured(record: RunRecord, seen: Evaluation | None) -> float:
@@ -67,9 +69,7 @@ def _measured(record: RunRecord, seen: Evaluation | None) -> float:
 
 def _score(seen: Evaluation | None) -> float:
     """Returns the mean over tasks of their own metrics; NaN where a task has none."""
-    if seen is None or not seen.metrics:
-        return math.nan
-    return float(np.mean(_own_metrics(seen)))
+    return math.nan if seen is None or not seen.metrics else float(np.mean(_own_metrics(seen)))
 
 
 def _own_metrics(seen: Evaluation) -> list[float]:

@@ -28,7 +28,7 @@ from ._batch import Draws, EvaluationBatch, StepBatch, TaskBatch, check_is
 from ._form import NetworkForm
 from ._losses import KeptLosses, Observers
 from ._scores import Scores, named_values
-from ._settings import check_settings, optimizers
+from ._settings import check_settings, optimizers, warn_of_early_end
 from ._strategies import check_is_one_training, leave_at_exit, reaching, shard
 
 
@@ -228,6 +228,9 @@ class MultiTaskModule(LightningModule):
     def on_train_end(self) -> None:
         """Gives the network the form that it was given in."""
         self.form.undo(self.trainer)
+
+    def on_fit_end(self) -> None:  # not of a training that failed
+        warn_of_early_end(self.trainer, self._n_done, self.n_steps)
 
     def network_now(self) -> TaskNetwork:
         """Returns a copy of the network as it was given, with the weights of now."""

@@ -1,10 +1,11 @@
-"""What settings mean under Lightning: what is refused, and the optimizer with its schedule."""
+"""What settings mean under Lightning: what is refused, the optimizer, and the length."""
 
 from math import cos, pi
 from typing import Any
 
 import torch
 from lightning import Trainer
+from lightning.pytorch.utilities import rank_zero_warn
 
 from .._checks import described
 from .._engine import Run, parameter_groups, why_fetched
@@ -48,6 +49,18 @@ def _rules(run: Run) -> tuple[tuple[str, Any, Any, str], ...]:
         ("accumulate", execution.accumulate, 1, "1; Trainer(accumulate_grad_batches=) does it"),
         ("compile", execution.compile, False, "False; `torch.compile` takes parts of a network"),
     )
+
+
+def warn_of_early_end(trainer: Trainer, n_done: int, n_steps: int) -> None:
+    """Warns where a limit of the Trainer, and nobody's wish, ended a training before its rounds."""
+    is_a_trial = trainer.fast_dev_run  # type: ignore[attr-defined]
+    if n_done < n_steps and not trainer.should_stop and not is_a_trial:
+        rank_zero_warn(
+            f"The settings have {n_steps:,} steps, and the Trainer ended after {n_done:,} "
+            f"(`max_epochs = {trainer.max_epochs}`, `max_steps = {trainer.max_steps}`). Gates that "
+            "settle and schedules have not come to their end: give `max_epochs=-1`, and the module "
+            "ends the training, or fewer `rounds`."
+        )
 
 
 def optimizers(network: TaskNetwork, chosen: Optimization, trainer: Trainer, n_steps: int) -> Any:

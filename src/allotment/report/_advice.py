@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -12,13 +12,19 @@ from ..analysis import validation_measure
 from ._section import MANY, ResultRow, Section
 from ._table import not_run_text
 
-_Costs: TypeAlias = dict[int, float]  # of a method, by seed
 _COSTS = {  # what is compared, and whether it is 1 less the recorded number
-    "loss": ("loss", False),
+    "loss": ("validation loss", False),
     "test_loss": ("validation loss", False),
     "accuracy": ("validation error", True),
     "score": ("distance of the validation score from 1", True),
 }
+
+
+class _Way(NamedTuple):
+    """A way of sharing, as the method that stands for it did it."""
+
+    row: ResultRow
+    costs: dict[int, float]  # by seed
 
 
 def advice_text(part: Section) -> list[str]:
@@ -39,25 +45,32 @@ def _at(part: Section, condition: str) -> str:
     if len(rows) > MANY or LEARNT not in ways or len(ways) < 2:
         return ""
     what, _ = _COSTS[rows[0].runs[0].header.measure]
-    verdict = compare(_paired(ways), what)
+    if all(run.outcome.validation is None for row in rows for run in row.finished):
+        what = "training loss"  # all that there is
+    gates = np.concatenate([r.outcome.probabilities.ravel() for r in ways[LEARNT].row.finished])
+    verdict = compare(_paired(ways), what, gates)
     where = f" at {condition}" if condition else ""
     others = not_run_text(way for way in WAYS if way not in ways)
     return f"Advice{where}: {verdict.recommendation}. {verdict.reason} {others}".rstrip()
 
 
-def _best_of_each_way(rows: Sequence[ResultRow]) -> dict[str, _Costs]:
-    """Returns the costs by way of sharing, of which the best of several methods stands for all."""
-    found: dict[str, list[_Costs]] = {}
+def _best_of_each_way(rows: Sequence[ResultRow]) -> dict[str, _Way]:
+    """Returns the ways of sharing, of which the best of several methods stands for all."""
+    found: dict[str, list[_Way]] = {}
     for row in rows:
         if (way := _way(row)) and (costs := _costs(row)):
-            found.setdefault(way, []).append(costs)
-    return {way: min(each, key=lambda of: fmean(of.values())) for way, each in found.items()}
+            found.setdefault(way, []).append(_Way(row, costs))
+    return {
+        way: min(own, key=lambda each: fmean(each.costs.values())) for way, own in found.items()
+    }
 
 
-def _paired(ways: Mapping[str, _Costs]) -> dict[str, Floats]:
+def _paired(ways: Mapping[str, _Way]) -> dict[str, Floats]:
     """Returns the costs of the seeds that all ways have, ``[S, 1]`` by way."""
-    seeds = sorted(set.intersection(*map(set, ways.values())))
-    return {way: np.array([costs[seed] for seed in seeds])[:, None] for way, costs in ways.items()}
+    seeds = sorted(set.intersection(*(set(each.costs) for each in ways.values())))
+    return {
+        way: np.array([each.costs[seed] for seed in seeds])[:, None] for way, each in ways.items()
+    }
 
 
 def _way(row: ResultRow) -> str:
@@ -70,7 +83,7 @@ def _way(row: ResultRow) -> str:
     return SHARED if uses.all() else SEPARATE if (uses.sum(axis=0) <= 1).all() else ""
 
 
-def _costs(row: ResultRow) -> _Costs:
+def _costs(row: ResultRow) -> dict[int, float]:
     """Returns by seed what is reported of a method, on validation, as something to be small."""
     _, is_complement = _COSTS[row.runs[0].header.measure]
     found = {run.header.seed: validation_measure(run) for run in row.finished}

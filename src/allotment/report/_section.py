@@ -174,6 +174,11 @@ class Section:
             return False
         return any(record.header.measure in HIGHER_IS_BETTER for record in self.records)
 
+    @property
+    def is_of_training(self) -> bool:
+        """Whether losses of training are reported, and not results on test splits."""
+        return any(record.header.measure == "loss" for record in self.records)
+
 
 def section(records: Sequence[RunRecord], spec: ReportSpec) -> Section:
     """Returns the rows of ``spec`` with their runs, and then the runs that it does not name.

@@ -77,7 +77,8 @@ def _comparison(part: Section, condition: str) -> list[str]:
     entries = _ranked(part, condition)
     if not entries:
         return []
-    where = f"At {condition}, " if condition else ""
+    split = "in training" if part.is_of_training else "on test"
+    where = f"At {condition}, {split}, " if condition else f"{split.capitalize()}, "
     ends, order = ("reaches", "above") if part.higher_is_better else ("ends at", "below")
     best, best_value = entries[0]
     said = [f"{where}{best.spec.label} {ends} {_value_text(best_value, part.spec)}"]

@@ -27,7 +27,7 @@ class Point:
     row: ResultRow
     cost: Estimate  # share of the network's parameters that a task's network has, in percent
     value: Estimate  # as the report shows it
-    validated: Estimate  # the same on validation; of the training loss where that is reported
+    validated: Estimate  # the same on validation; without any, the training loss
     is_chosen: bool  # no other point costs no more and is no worse on validation
 
 

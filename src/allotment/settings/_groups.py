@@ -72,7 +72,8 @@ class Optimization:
 
     Attributes:
         learning_rate: For weights.
-        allocation_learning_rate: For all that allocations learn; None: as `learning_rate`.
+        allocation_learning_rate: For all that allocations learn; None: as `learning_rate`, at which
+            gates may not settle. At least ``5 / rounds`` is a beginning.
         allocation_held_out: Share of each task's training examples, fixed by the seed, on which
             allocations learn, while all else learns on the others; 0: all learn on all. Each step
             takes a batch of both, and follows the gradient of each at the same weights, the

@@ -1,6 +1,6 @@
 """What training or evaluating a network gave, and how it reads."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import pairwise
@@ -14,6 +14,7 @@ from .._schema import Evaluation, Floats, LogEntry, Outcome
 from ..modules import as_network
 from ._advise import advise
 from ._dead import dead_layers, dead_sentence
+from ._table import table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +64,7 @@ class Baselines:
         what, means = means_by_way(self.outcomes, self.by)  # [T] each
         n_seeds = len(next(iter(self.outcomes.values())))
         title = f"Validation {what}, mean over {n_seeds} seeds"
-        return "\n".join([title, "", *_table(self.task_names, means.items())])
+        return "\n".join([title, "", *table(self.task_names, means.items())])
 
 
 @dataclass(frozen=True)
@@ -163,8 +164,8 @@ class FitResult:
 
     def __str__(self) -> str:
         uses = ["uses", *map(self._uses, range(len(self.task_names)))]
-        table = zip(_table(self.task_names, self._columns()), uses, strict=True)
-        lines = ["  ".join(cells).rstrip() for cells in table]
+        rows = zip(table(self.task_names, self._columns()), uses, strict=True)
+        lines = ["  ".join(cells).rstrip() for cells in rows]
         best = f", weights of round {self.best_round:,}" if self.best_round else ""
         planned = f" of {self.rounds_planned:,}" if self.rounds < self.rounds_planned else ""
         how = ", stopped by Ctrl-C" if self.was_interrupted else ""
@@ -186,10 +187,14 @@ class FitResult:
         return found
 
     def training_losses(self) -> Floats:
-        """Returns each task's last loss; one that is drawn seldom has none in some entries."""
+        """Returns each task's loss around the round of the kept weights: the best one, or the last.
+
+        It is that of the nearest entry that has one; a task that is drawn seldom is not in all.
+        """
+        kept = self.best_round or self.rounds
         losses = np.full(len(self.task_names), np.nan)
-        for entry in self.history:
-            losses = np.where(np.isnan(entry.losses), losses, entry.losses)
+        for entry in sorted(self.history, key=lambda entry: abs(entry.round - kept)):
+            losses = np.where(np.isnan(losses), entry.losses, losses)
         return losses
 
     def _uses(self, task: int) -> str:
@@ -253,7 +258,7 @@ class EvaluationResult:
 
     def __str__(self) -> str:
         columns = [(f"{self.split} {head}", values) for head, values in self._columns()]
-        return "\n".join(_table(self.task_names, columns))
+        return "\n".join(table(self.task_names, columns))
 
     def _columns(self) -> list[tuple[str, Floats]]:
         shares = [] if self.accuracies is None else [("accuracy", self.accuracies)]
@@ -279,20 +284,3 @@ class Drift:
             moves = [f"{k} {v:.4g} to {after[name][k]:.4g}" for k, v in numbers.items()]
             lines.append(f"  {name}: {', '.join(moves) or 'not known'}")
         return "\n".join(lines)
-
-
-def _table(names: Sequence[str], columns: Iterable[tuple[str, Floats]]) -> list[str]:
-    """Returns the lines of a table: a row for each task, and numbers below their headings."""
-    found = [_aligned(["task", *names], "<")]
-    found += [_aligned([head, *map(_number, values)], ">") for head, values in columns]
-    return ["  ".join(cells) for cells in zip(*found, strict=True)]
-
-
-def _aligned(cells: Sequence[str], side: str) -> list[str]:
-    """Returns the cells of a column in one width."""
-    width = max(map(len, cells))
-    return [f"{cell:{side}{width}}" for cell in cells]
-
-
-def _number(value: float) -> str:
-    return "–" if np.isnan(value) else f"{value:.4g}"
