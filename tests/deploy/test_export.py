@@ -84,6 +84,23 @@ def test_an_onnx_file_takes_the_rows_of_a_table(table: Any, tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["two.onnx"]
 
 
+def test_tasks_of_an_earlier_and_a_later_table_are_exported_together(
+    table: Any, tmp_path: Path
+) -> None:
+    later = al.tasks_from_table(
+        ROWS | {"pays": [100.0, 400.0, 700.0]},
+        ["pays"],
+        validation=None,
+        test=None,
+        preprocessing=table.preprocessing,
+    )
+    net = network(table.n_features, home=2, income=1)
+    al.add_task(net, "pays", nn.Linear(8, 1))
+    given = {"examples": later[0].train.examples()[0], "preprocessing": later.preprocessing}
+    made = export(net, ["pays", "home", "income"], tmp_path / "all.pt2", **given)
+    assert made.tasks == ("pays", "home", "income")
+
+
 def test_a_pt2_file_takes_places_of_texts(table: Any, tmp_path: Path) -> None:
     net = network(table.n_features, home=2, income=1)
     made = export(
