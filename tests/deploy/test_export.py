@@ -160,6 +160,45 @@ def test_inputs_by_name(tmp_path: Path) -> None:
     np.testing.assert_allclose(found[0], net.eval()(two, "b").detach(), atol=1e-6)
 
 
+class Attention(nn.Linear):
+    """Attends in three dimensions, where ONNX has an operation for four."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = super().forward(x).chunk(3, dim=-1)
+        y: Tensor = nn.functional.scaled_dot_product_attention(q, k, v)
+        return y
+
+
+class Bessel(nn.Linear):
+    """Has an operation that ONNX lacks."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = torch.special.bessel_j0(super().forward(x))
+        return y
+
+
+def of_parts(part: type[nn.Linear], n_outputs: int) -> al.MultiTaskNetwork:
+    layer = al.ModularLayer([part(6, n_outputs) for _ in "ab"], al.SharedBottom(1, 2))
+    return al.MultiTaskNetwork(None, [layer])
+
+
+def test_attention_of_three_dimensions_becomes_simpler_operations(tmp_path: Path) -> None:
+    made = export(of_parts(Attention, 12), "0", tmp_path / "x.onnx", torch.randn(5, 7, 6))
+    assert made.inputs == {"input": "float32 [N, 7, 6]"} and made.difference < 1e-5
+
+
+def test_an_operation_that_onnx_lacks_is_told_in_a_sentence(
+    tmp_path: Path, caplog: LogCaptureFixture
+) -> None:
+    net, x = of_parts(Bessel, 3), torch.randn(5, 6)
+    sentence = r"operations that ONNX has\. Found: .*bessel_j0.*\. A file that ends in \.pt2 takes"
+    with caplog.at_level("ERROR"), raises(ValueError, match=sentence) as refusal:
+        export(net, "0", tmp_path / "x.onnx", x)
+    assert "\n" not in str(refusal.value) and refusal.value.__cause__ is not None
+    assert not list(tmp_path.iterdir())
+    assert export(net, "0", tmp_path / "x.pt2", x).n_real == 5
+
+
 def test_what_tasks_share_is_in_the_file_once(tmp_path: Path) -> None:
     net = network()
     gates = net.modular_layers[0].allocation
@@ -194,6 +233,10 @@ def drawn() -> nn.Module:
         (
             (network(), "a", "x.onnx", torch.randn(1, 6)),
             r"two examples at least. Found shape \[1, 6",
+        ),
+        (
+            (network(), "a", "x.onnx", {"x": torch.randn(5, 6), "mask": torch.ones(6, 6)}),
+            r"row for each example in all inputs.*Found shapes \[\[5, 6\], \[6, 6\]\]\.$",
         ),
         ((network(), "a", "x.onnx", "rows"), r"two examples at least. Found a str"),
         ((drawn(), "0", "x.onnx", torch.randn(5, 6)), r"GumbelMatrix, which is drawn anew"),
