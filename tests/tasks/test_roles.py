@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.testing import assert_allclose
-from pytest import mark, raises
+from pytest import mark, raises, warns
 
 import allotment as al
 from allotment.tasks import TablePreprocessing, TableTasks
@@ -106,3 +106,35 @@ def test_a_later_table_that_will_not_do(
 ) -> None:
     with raises(error, match=message):
         later(targets, **options)
+
+
+def one_target(values: Any, **options: Any) -> TableTasks:
+    return al.tasks_from_table({"p": np.arange(40.0)}, {"v": values}, test=None, **options)
+
+
+@mark.parametrize("values", [np.arange(40.0) % 2 + 1, [None, *[0.0, 1.0, 2.0] * 13]])
+def test_numbers_that_may_be_classes_are_warned_of(values: Any) -> None:
+    with warns(UserWarning, match=r"'v' is taken for a regression, since its \d values \(\d\.0, "):
+        found = one_target(values)
+    assert not found[0].is_classification
+    for kind in ("classification", "regression"):
+        said = one_target(values, kinds={"v": kind})  # warnings are errors here
+        assert said[0].is_classification == (kind == "classification")
+        assert (
+            one_target(values, preprocessing=said.preprocessing)[0].n_outputs == said[0].n_outputs
+        )
+
+
+@mark.parametrize(
+    "values", [np.arange(40.0), np.arange(40.0) % 2 + 0.5, 100 * (np.arange(40.0) % 5)]
+)
+def test_other_numbers_are_taken_for_numbers_in_silence(values: Any) -> None:
+    assert not one_target(values)[0].is_classification
+
+
+@mark.parametrize("values", [np.ones(40), ["x"] * 40, [2] * 39 + [None]])
+def test_a_target_with_one_value_is_warned_of(values: Any) -> None:
+    with warns(
+        UserWarning, match=r"'v' should have different values in training\. Found .* rows: "
+    ):
+        one_target(values)

@@ -1,5 +1,6 @@
 """What the columns of a table are: inputs, targets, and the groups of rows."""
 
+import warnings
 from collections.abc import Collection, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
@@ -9,6 +10,7 @@ from ._preprocessing import Kind, TablePreprocessing, TargetColumn
 from ._split import UNKNOWN
 
 Columns = dict[str, Column]
+_FEW = 20  # whole numbers that lie so close together may be meant as classes
 
 
 class Roles(NamedTuple):
@@ -88,7 +90,36 @@ def kinds_of(
     """Returns what targets are: as is given, as they were known to be, or as their values say."""
     check_names_are_there("kinds", list(given), [name for name in targets if name not in known])
     found = {name: _kind(column, known.get(name)) for name, column in targets.items()}
+    for name, column in targets.items():
+        if name not in given and name not in known and found[name] == "regression":
+            _warn_of_classes(name, column)
     return found | dict(given)
+
+
+def _warn_of_classes(name: str, column: Column) -> None:
+    """Warns of floating-point numbers that may be classes: whole, close together, repeated."""
+    numbers = column.known()
+    values = sorted(set(numbers))
+    is_repeated = 1 < len(values) <= len(numbers) // 2
+    if is_repeated and values[-1] - values[0] < _FEW and all(v.is_integer() for v in values):
+        shown = ", ".join(map(str, values[:3])) + ", ..." * (len(values) > 3)
+        warnings.warn(
+            f"Target {name!r} is taken for a regression, since its {len(values)} values ({shown}) "
+            f"are floating-point numbers. `kinds={{{name!r}: 'classification'}}` makes classes of "
+            f"them; with 'regression' they stay numbers, and nothing is said.",
+            stacklevel=4,
+        )
+
+
+def warn_of_constant(name: str, train: Column) -> None:
+    """Warns of a target of which training has one value alone."""
+    values = train.known()
+    if len(values) > 1 and len(set(values)) == 1:
+        warnings.warn(
+            f"Target {name!r} should have different values in training. Found {values[0]!r} in all "
+            f"of {len(values)} rows: there is nothing to learn.",
+            stacklevel=3,
+        )
 
 
 def _kind(column: Column, known: TargetColumn | None) -> Kind:

@@ -24,6 +24,7 @@ from ._roles import (
     kinds_of,
     n_rows,
     roles_of,
+    warn_of_constant,
     with_known_labels,
 )
 from ._rows import Held, Rows, rows_of_parts
@@ -132,6 +133,7 @@ def tasks_from_table(
             either by column. None, NaN and pandas' NA always mean it.
         categorical: Columns of numbers that are categories.
         kinds: "classification" or "regression" for targets that would be taken for the other.
+            Nothing is warned of a target that is named here.
         standardize_targets: Whether the targets of a regression get mean 0 and standard deviation
             1 over the rows of training, so that tasks count alike; its losses are then in these
             units. `TableTasks.decode` gives the original ones.
@@ -148,8 +150,8 @@ def tasks_from_table(
     check_names_are_there("categorical", categorical, list(x))
     old = TablePreprocessing((), (), unknown) if preprocessing is None else preprocessing
     known = {way.name: way for way in old.targets}
-    kinds = kinds_of(y, kinds or {}, known)
-    y = {name: with_known_labels(column, kinds[name]) for name, column in y.items()}
+    kind_of = kinds_of(y, kinds or {}, known)
+    y = {name: with_known_labels(column, kind_of[name]) for name, column in y.items()}
     parts = rows_of_parts(n_rows(x), validation, test, seed, together)
     train = parts["train"]
     fitted = old.inputs or tuple(
@@ -158,7 +160,7 @@ def tasks_from_table(
     )
     ways = tuple(
         known.get(name)
-        or fitted_target(name, c.rows(train), kind=kinds[name], standardize=standardize_targets)
+        or fitted_target(name, c.rows(train), kind=kind_of[name], standardize=standardize_targets)
         for name, c in y.items()
     )
     new = (way for way in ways if way.name not in known)
@@ -166,6 +168,8 @@ def tasks_from_table(
     encoded = both.encoded(x)
     for way in ways:
         _check_has_classes(way, y[way.name], parts, is_old=way.name in known)
+        if way.name not in {*known, *(kinds or ())}:
+            warn_of_constant(way.name, y[way.name].rows(train))
     return TableTasks(tuple(_task(way, y[way.name], encoded, parts) for way in ways), both)
 
 
