@@ -99,6 +99,13 @@ def test_tasks_of_an_earlier_and_a_later_table_are_exported_together(
     given = {"examples": later[0].train.examples()[0], "preprocessing": later.preprocessing}
     made = export(net, ["pays", "home", "income"], tmp_path / "all.pt2", **given)
     assert made.tasks == ("pays", "home", "income")
+    with raises(ValueError, match=r"a target for each of `tasks`\. Found no 'pays' among \['home'"):
+        export(
+            net,
+            ["home", "pays"],
+            tmp_path / "x.pt2",
+            **given | {"preprocessing": table.preprocessing},
+        )
 
 
 def test_a_pt2_file_takes_places_of_texts(table: Any, tmp_path: Path) -> None:

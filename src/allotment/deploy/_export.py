@@ -92,6 +92,8 @@ def export(
         raise ValueError(f"`path` should end in .onnx or .pt2. Found `{path.name}`.")
     for name in names:
         whole.task_index(name)
+    if preprocessing is not None:
+        _check_has_targets(preprocessing, names)
     own = DeployedNetwork(whole, names, preprocessing=preprocessing, scale=scale)
     rows = rows_to_compare(examples, preprocessing, scale)
     traced = Traced(_traced(own, rows[0]), names, preprocessing, list(rows[0].feed))
@@ -110,6 +112,18 @@ def export(
         n_real=rows[0].n,
         n_random=rows[1].n,
     )
+
+
+def _check_has_targets(preprocessing: TablePreprocessing, tasks: Sequence[str]) -> None:
+    """Raises unless all tasks are targets of the table."""
+    known = [target.name for target in preprocessing.targets]
+    for name in tasks:
+        if name not in known:
+            raise ValueError(
+                "`preprocessing` should have a target for each of `tasks`. Found no "
+                f"{name!r} among {known}; `tasks_from_table(..., preprocessing=...)` reads a later "
+                "table so that the targets of both are there."
+            )
 
 
 def _traced(own: DeployedNetwork, rows: Rows) -> torch.export.ExportedProgram:
