@@ -2,16 +2,18 @@
 
 from dataclasses import replace
 from pathlib import Path
+from re import fullmatch
 from typing import Any
 
 import torch
-from pytest import fixture, raises
+from pytest import fixture, mark, raises
 from torch import nn
 
 import allotment as al
 from allotment.deploy import Card, card_of
 from allotment.experiments import Experiment, Method, Sweep, run_sweep, using
 from allotment.records import read_run
+from allotment.tasks import TablePreprocessing, TargetColumn
 
 ODD = "a|b <script>*x*</script> `c`"
 
@@ -36,7 +38,7 @@ def made(tmp_path_factory: Any) -> tuple[Card, Path]:
         tasks=tasks,
         network=network,
         methods=[Method(name="fixed", allocation=using(_Fixed, rows=rows))],
-        training=al.TrainingSettings(rounds=10),
+        training=al.TrainingSettings(rounds=10).changed(allocation_learning_rate=0.03),
     )
     (folder,) = run_sweep(Sweep(experiment=mine, out=tmp_path_factory.mktemp("runs")))
     trained = al.load(folder, experiment=mine)
@@ -78,7 +80,23 @@ def test_results_sharing_and_origin_are_those_of_the_record(made: Any) -> None:
     origin = rows_of(card, "Where it came from")
     assert origin["Examples"][0].startswith("40 train examples, 40 test examples")
     assert origin["Rounds"] == ("10; weights of round 7",)
-    assert origin["Settings"] == ("batch_size 64, schedule alternating, learning_rate 0.001",)
+    assert origin["Settings"] == (
+        "batch_size 64, schedule alternating, learning_rate 0.001, allocation_learning_rate 0.03",
+    )
+
+
+@mark.parametrize(("std", "units"), [(1.0, ""), (77.13, ", in units of .*deviation, 77.13")])
+def test_the_units_of_losses_are_told(made: Any, std: float, units: str) -> None:
+    _, folder = made
+    columns = TablePreprocessing(
+        (), (TargetColumn("other", std=std), TargetColumn(ODD, ("a", "b")))
+    )
+    record, net = read_run(folder), network(lambda n: al.SharedBottom(n, 2), {ODD: 2, "other": 1})
+    x = torch.randn(8, 6)
+    for name, expected in ((ODD, "Results"), ("other", f"Results{units}")):
+        task = al.Task(name, (x, x[:, :1].clone()))
+        card = card_of(record, net, task, preprocessing=columns)
+        assert fullmatch(expected, card.tables[1].caption)
 
 
 def test_names_are_shown_as_they_are(made: Any, tmp_path: Path) -> None:

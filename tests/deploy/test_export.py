@@ -84,6 +84,30 @@ def test_an_onnx_file_takes_the_rows_of_a_table(table: Any, tmp_path: Path) -> N
     assert [path.name for path in tmp_path.iterdir()] == ["two.onnx"]
 
 
+def test_tasks_of_an_earlier_and_a_later_table_are_exported_together(
+    table: Any, tmp_path: Path
+) -> None:
+    later = al.tasks_from_table(
+        ROWS | {"pays": [100.0, 400.0, 700.0]},
+        ["pays"],
+        validation=None,
+        test=None,
+        preprocessing=table.preprocessing,
+    )
+    net = network(table.n_features, home=2, income=1)
+    al.add_task(net, "pays", nn.Linear(8, 1))
+    given = {"examples": later[0].train.examples()[0], "preprocessing": later.preprocessing}
+    made = export(net, ["pays", "home", "income"], tmp_path / "all.pt2", **given)
+    assert made.tasks == ("pays", "home", "income")
+    with raises(ValueError, match=r"a target for each of `tasks`\. Found no 'pays' among \['home'"):
+        export(
+            net,
+            ["home", "pays"],
+            tmp_path / "x.pt2",
+            **given | {"preprocessing": table.preprocessing},
+        )
+
+
 def test_a_pt2_file_takes_places_of_texts(table: Any, tmp_path: Path) -> None:
     net = network(table.n_features, home=2, income=1)
     made = export(
@@ -143,6 +167,45 @@ def test_inputs_by_name(tmp_path: Path) -> None:
     np.testing.assert_allclose(found[0], net.eval()(two, "b").detach(), atol=1e-6)
 
 
+class Attention(nn.Linear):
+    """Attends in three dimensions, where ONNX has an operation for four."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        q, k, v = super().forward(x).chunk(3, dim=-1)
+        y: Tensor = nn.functional.scaled_dot_product_attention(q, k, v)
+        return y
+
+
+class Bessel(nn.Linear):
+    """Has an operation that ONNX lacks."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        y: Tensor = torch.special.bessel_j0(super().forward(x))
+        return y
+
+
+def of_parts(part: type[nn.Linear], n_outputs: int) -> al.MultiTaskNetwork:
+    layer = al.ModularLayer([part(6, n_outputs) for _ in "ab"], al.SharedBottom(1, 2))
+    return al.MultiTaskNetwork(None, [layer])
+
+
+def test_attention_of_three_dimensions_becomes_simpler_operations(tmp_path: Path) -> None:
+    made = export(of_parts(Attention, 12), "0", tmp_path / "x.onnx", torch.randn(5, 7, 6))
+    assert made.inputs == {"input": "float32 [N, 7, 6]"} and made.difference < 1e-5
+
+
+def test_an_operation_that_onnx_lacks_is_told_in_a_sentence(
+    tmp_path: Path, caplog: LogCaptureFixture
+) -> None:
+    net, x = of_parts(Bessel, 3), torch.randn(5, 6)
+    sentence = r"operations that ONNX has\. Found: .*bessel_j0.*\. A file that ends in \.pt2 takes"
+    with caplog.at_level("ERROR"), raises(ValueError, match=sentence) as refusal:
+        export(net, "0", tmp_path / "x.onnx", x)
+    assert "\n" not in str(refusal.value) and refusal.value.__cause__ is not None
+    assert not list(tmp_path.iterdir())
+    assert export(net, "0", tmp_path / "x.pt2", x).n_real == 5
+
+
 def test_what_tasks_share_is_in_the_file_once(tmp_path: Path) -> None:
     net = network()
     gates = net.modular_layers[0].allocation
@@ -177,6 +240,10 @@ def drawn() -> nn.Module:
         (
             (network(), "a", "x.onnx", torch.randn(1, 6)),
             r"two examples at least. Found shape \[1, 6",
+        ),
+        (
+            (network(), "a", "x.onnx", {"x": torch.randn(5, 6), "mask": torch.ones(6, 6)}),
+            r"row for each example in all inputs.*Found shapes \[\[5, 6\], \[6, 6\]\]\.$",
         ),
         ((network(), "a", "x.onnx", "rows"), r"two examples at least. Found a str"),
         ((drawn(), "0", "x.onnx", torch.randn(5, 6)), r"GumbelMatrix, which is drawn anew"),

@@ -36,7 +36,7 @@ def test_operations_and_parameters_are_those_of_the_arithmetic() -> None:
     assert found.tasks["a"].flops == STEM + flops(2) + 2 * B * D
     assert found.tasks["b"].flops == STEM + flops(3, 3) + 2 * B * D * 4
     assert found.tasks["a"].parameters == D * D + D + 4 * D + D + 1
-    head = 2 * B * D  # of the first task
+    head = 2 * B * D * 4  # the larger one
     assert found.full.flops == STEM + flops(2, 3, 3) + head
     assert found.full.parameters == sum(p.numel() for p in a_network().parameters())
 
@@ -148,10 +148,19 @@ def test_each_task_may_have_an_example_of_its_own() -> None:
 
 def test_the_full_network_costs_what_a_task_does_that_uses_all_of_it() -> None:
     found = al.costs(
-        a_network(al.FixedMatrix([[1, 1, 1], [1, 0, 0]])), torch.randn(B, D), repeats=1
+        a_network(al.FixedMatrix([[1, 0, 0], [1, 1, 1]])), torch.randn(B, D), repeats=1
     )
     # As it trains, the network has the operations of a weighted sum too.
-    assert found.full.flops == found.tasks["a"].flops
+    assert found.full.flops == found.tasks["b"].flops
+
+
+def test_no_task_has_more_operations_than_the_full_network() -> None:
+    wider = {"a": nn.Linear(D, 1), "b": nn.Linear(D, 9)}
+    layer = al.ModularLayer([nn.Linear(D, D) for _ in range(2)], al.SharedBottom(2, 2))
+    for allocation in (layer.allocation, MMoE(2, 2, n_features=D)):
+        layer.allocation = allocation
+        found = al.costs(MultiTaskNetwork(None, [layer], wider), torch.randn(B, D), repeats=1)
+        assert found.full.flops == found.tasks["b"].flops > found.tasks["a"].flops
 
 
 def test_an_example_that_the_network_does_not_take_is_told() -> None:

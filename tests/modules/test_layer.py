@@ -291,11 +291,15 @@ def test_components_are_different_modules() -> None:
 
 @mark.parametrize(
     ("x", "found"),
-    [({"x": torch.ones(3, 4)}, "a dict"), ((torch.ones(3, 4), {}), "a tuple of Tensor, dict")],
+    [
+        ({"x": torch.ones(3, 4)}, r"a dict\. Inputs of several"),
+        ((torch.ones(3, 4), {}), r"a tuple of Tensor, dict\. Inputs of several"),
+        (torch.ones(3, 4).numpy(), r"a ndarray\. `torch\.as_tensor` makes a tensor of it\.$"),
+    ],
 )
 def test_components_that_take_a_tensor_are_given_one(x: Any, found: str) -> None:
     layer = ModularLayer([nn.Linear(4, 2), nn.Linear(4, 2)], SharedBottom(1, 2))
-    with raises(ValueError, match=rf"what it takes, a tensor for Linear\. Found {found}\."):
+    with raises(ValueError, match=rf"what it takes, a tensor for Linear\. Found {found}"):
         layer(x, task=0)
 
 

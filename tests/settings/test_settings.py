@@ -232,6 +232,8 @@ def test_every_setting_has_a_name_of_its_own_and_is_found_by_it() -> None:
 def test_an_unknown_setting_is_answered_with_the_nearest() -> None:
     with raises(ValueError, match=r"Found 'learning_rat'\. Did you mean 'learning_rate'"):
         TrainingSettings().changed(learning_rat=0.1)
+    with raises(ValueError, match=r"Found 'lr'\. It is called `learning_rate`\.$"):
+        TrainingSettings().changed(lr=0.1)
 
 
 @mark.parametrize(("old", "new"), OLD_NAMES.items())

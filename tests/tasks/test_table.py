@@ -187,7 +187,7 @@ def test_parts_that_are_not_asked_for_are_not_there() -> None:
 
 
 def test_a_held_out_part_without_a_known_value_is_left_out_for_that_task_alone() -> None:
-    late = np.where(np.arange(N) < 50, np.nan, 1.5)
+    late = np.where(np.arange(N) < 50, np.nan, AGE)
     tasks = al.tasks_from_table(COLUMNS, {"late": late, "floor": FLOOR}, test=np.arange(50))
     assert tasks[0].test is None and len(tasks[1].test) == 50
 
@@ -253,7 +253,9 @@ def test_preprocessing_is_fitted_on_the_rows_of_training_alone() -> None:
 
 
 def test_a_constant_column_is_zero() -> None:
-    x = al.tasks_from_table({"a": [7.0] * 9, "b": range(9)}, {"y": [1.0] * 9})[0].train.inputs
+    x = al.tasks_from_table(
+        {"a": [7.0] * 9, "b": range(9)}, {"y": range(9)}, kinds={"y": "regression"}
+    )[0].train.inputs
     assert (x[:, 0] == 0).all()
 
 
@@ -290,7 +292,7 @@ def test_numbers_may_be_categories() -> None:
         ({"job": -1}, [0, -1, 1, 1] * 5, 15),
         ({"a": -1}, [0, -1, 1, 1] * 5, 20),
         (None, [0, -100, 1, pd.NA] * 5, 10),
-        (None, [0.0, float("nan"), 1.0, None] * 5, 10),
+        (None, [0.5, float("nan"), 1.0, None] * 5, 10),
     ],
 )
 def test_values_that_mean_not_known(unknown: Any, job: list[Any], n_known: int) -> None:

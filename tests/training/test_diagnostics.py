@@ -191,3 +191,48 @@ def test_columns_of_one_tensor_are_of_one_kind() -> None:
     both = MultiLabel([(x, {"size": torch.randn(8), "kind": torch.ones(8, dtype=torch.int64)})])
     tasks = [Task("size", both, n_outputs=1), Task("kind", both, n_outputs=2)]
     assert fit(network, tasks, settings).failed_step is None
+
+
+class Own(GumbelMatrix):
+    """Weights and a matrix of a user's own."""
+
+    def __init__(self, given: Any, n_noise: int = 0, matrix: float = 1.0) -> None:
+        super().__init__(2, 3)
+        self.given, self.n_noise, self.filled = given, n_noise, matrix
+        self.scores = nn.Parameter(torch.zeros(2, 3))
+
+    def weights(self, task: Any, x: Any = None, *, noise: Any = None) -> Tensor:
+        weights: Tensor = self.given(self, noise)
+        return weights
+
+    def matrix(self) -> Tensor:
+        return torch.full((2, 3), self.filled)
+
+
+@mark.parametrize(
+    ("allocation", "sentence"),
+    [
+        (
+            Own(lambda own, _: own.scores.sigmoid()),
+            r"^`weights` of Own should be .* of shape \[3\]\. Found shape \[2, 3\]\.$",
+        ),
+        (
+            Own(lambda own, noise: own.scores[0] + noise),
+            r"^`weights` of Own should take .* `n_noise` says .* Found `n_noise = 0`: unsupported ",
+        ),
+        (
+            Own(lambda own, _: own.scores[0], matrix=0.5),
+            r"^`matrix\(\)` of Own should hold 0 and 1, or `is_binary = False` .* Found 0\.5\.$",
+        ),
+    ],
+)
+def test_an_allocation_of_ones_own_that_does_not_keep_to_the_interface_is_told(
+    allocation: Own, sentence: str
+) -> None:
+    with raises(ValueError, match=sentence):
+        fit(a_network(allocation), lines(2), SETTINGS)
+
+
+def test_an_allocation_of_ones_own_that_keeps_to_the_interface_trains() -> None:
+    allocation = Own(lambda own, noise: own.scores[0] + noise, n_noise=3)
+    assert fit(a_network(allocation), lines(2), SETTINGS).rounds == SETTINGS.rounds

@@ -41,7 +41,7 @@ def test_tasks_are_as_many_as_the_network_has(
         Run(a_network(GumbelMatrix(2, 3)), tasks)
 
 
-NAMES = r"`tasks` should have the names of the network's tasks\. Found "
+NAMES = r"`tasks` should have the names of the network's tasks\. Found tasks "
 
 
 @mark.parametrize(
@@ -51,17 +51,17 @@ NAMES = r"`tasks` should have the names of the network's tasks\. Found "
         param(["b", "a"], does_not_raise(), id="another order"),
         param(
             ["a", "c"],
-            raises(ValueError, match=NAMES + r"\['a', 'c'\] for \['a', 'b'\]\."),
+            raises(ValueError, match=NAMES + r"\['a', 'c'\] for a network of \['a', 'b'\]\."),
             id="another name",
         ),
         param(
             ["a"],
-            raises(ValueError, match=NAMES + r"\['a'\] for \['a', 'b'\]\."),
+            raises(ValueError, match=NAMES + r"\['a'\] for a network of \['a', 'b'\]\."),
             id="a name is missing",
         ),
         param(
             ["a", "b", "c"],
-            raises(ValueError, match=NAMES + r"\['a', 'b', 'c'\] for \['a', 'b'\]\."),
+            raises(ValueError, match=NAMES + r"\['a', 'b', 'c'\] for a network of \['a', 'b'\]\."),
             id="one name more",
         ),
     ],

@@ -147,11 +147,27 @@ def test_an_output_is_held_against_its_own_whole_number(loss: Loss, is_mistaken:
         start(network, task)
 
 
+def test_floating_point_labels_of_classes_are_pointed_out() -> None:
+    network = a_network(SharedBottom(1, 2), [nn.Linear(4, 3)])
+    task = Task("a", (torch.randn(8, N_INPUTS), torch.arange(8.0) % 3))
+    with raises(ValueError, match=r"3 outputs and .*\. Floating-point targets are numbers to pre"):
+        list(train([Run(network, [task], 0, SETTINGS)]))
+
+
 def test_integer_inputs_to_a_layer_of_numbers_are_pointed_out() -> None:
     network = a_network(SharedBottom(1, 2))
     x = torch.randint(5, (8, N_INPUTS))
     with raises(ValueError, match=r"\(int64\): .* Integer inputs stay integers: make them float"):
         list(train([Run(network, [Task("a", (x, torch.randn(8)))], 0, SETTINGS)]))
+
+
+def test_integer_inputs_of_one_of_two_tasks_are_pointed_out() -> None:
+    x = torch.randint(5, (8, N_INPUTS))
+    tasks = [Task("a", (x, torch.randn(8))), Task("b", (x.float(), torch.randn(8)))]
+    for ordered in (tasks, tasks[::-1]):
+        network = a_network(SharedBottom(2, 2), {task.name: nn.Linear(4, 1) for task in ordered})
+        with raises(ValueError, match=r"for task 'a', .*\(int64\): .*\. Integer inputs stay integ"):
+            list(train([Run(network, ordered, 0, SETTINGS)]))
 
 
 class Fewer(GeneratedDataset):

@@ -101,7 +101,7 @@ class Run:
         if set(by_name) != set(network.task_names):
             raise ValueError(
                 "`tasks` should have the names of the network's tasks. "
-                f"Found {list(by_name)} for {network.task_names}."
+                f"Found tasks {list(by_name)} for a network of {network.task_names}."
             )
         object.__setattr__(self, "tasks", [by_name[name] for name in network.task_names])
 

@@ -112,7 +112,8 @@ def write_card(options: Namespace) -> int:
     if len(options.task) > 1:
         raise ValueError(f"A card should be of one task. Found {options.task}.")
     run, path = _trained(options), options.output
-    card = card_of(run.record, run.network, run.tasks[options.task[0]])
+    task = run.tasks[options.task[0]]
+    card = card_of(run.record, run.network, task, preprocessing=run.table)
     path.parent.mkdir(parents=True, exist_ok=True)
     card.write(path)
     print(f"Wrote {path}: {card.summary}")

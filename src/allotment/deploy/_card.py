@@ -17,7 +17,7 @@ from .._schema import Evaluation
 from ..modules import Cost, TaskNetwork, cost_of, with_every_component
 from ..records import RunRecord
 from ..report import Table, markdown_table
-from ..tasks import Task
+from ..tasks import TablePreprocessing, Task
 from ._examples import examples_of
 from ._network import DeployedNetwork
 
@@ -65,7 +65,13 @@ class Card:
         path.write_text(text, encoding="utf-8")
 
 
-def card_of(record: RunRecord, network: TaskNetwork, task: Task) -> Card:
+def card_of(
+    record: RunRecord,
+    network: TaskNetwork,
+    task: Task,
+    *,
+    preprocessing: TablePreprocessing | None = None,
+) -> Card:
     """Returns the card of one of a run's tasks; latency is measured here and now.
 
     ``network`` is the run's, and ``task`` has the data that it was trained on.
@@ -74,6 +80,7 @@ def card_of(record: RunRecord, network: TaskNetwork, task: Task) -> Card:
         record: Of the run.
         network: The run's, trained.
         task: With the data that it was trained on.
+        preprocessing: Of the table that these are from, if they are: it tells the units of losses.
     """
     header = record.header
     costs = {
@@ -84,7 +91,7 @@ def card_of(record: RunRecord, network: TaskNetwork, task: Task) -> Card:
     first, second = (by_batch[1] for by_batch in costs.values())
     tables = (
         _cost_table(n_parameters, costs),
-        _result_table(record, task.name),
+        _result_table(record, task.name, preprocessing),
         _sharing_table(record, task.name),
         _component_table(record, task.name),
         _origin_table(record, task),
@@ -130,14 +137,20 @@ def _share(whole: float, part: float) -> str:
     return f"{100 * part / whole:.0f} %" if whole else "–"
 
 
-def _result_table(record: RunRecord, task: str) -> Table | None:
+def _result_table(
+    record: RunRecord, task: str, preprocessing: TablePreprocessing | None
+) -> Table | None:
     place = record.header.task_names.index(task)
     found = [each for each in (record.outcome.test, record.outcome.validation) if each]
     by_split = [_numbers(each, place) for each in found]
     names = dict.fromkeys(name for numbers in by_split for name in numbers)
     rows = tuple((name, *(own.get(name, "–") for own in by_split)) for name in names)
     head = ("", *(each.split.capitalize() for each in found))
-    return Table(head=head, rows=rows, caption="Results") if rows else None
+    target = None if preprocessing is None else preprocessing.target(task)
+    units = ""
+    if target is not None and target.std != 1.0:
+        units = f", in units of the target's standard deviation, {target.std:.4g}"
+    return Table(head=head, rows=rows, caption=f"Results{units}") if rows else None
 
 
 def _numbers(found: Evaluation, place: int) -> dict[str, str]:
@@ -185,7 +198,8 @@ def _origin_table(record: RunRecord, task: Task) -> Table:
     header, environment = record.header, record.environment
     training = header.settings.get("training", {})
     groups = {**training, **training.get("optimization", {}), **training.get("penalties", {})}
-    names = ["batch_size", "schedule", "learning_rate"]
+    names = ["batch_size", "schedule", "learning_rate", "allocation_learning_rate"]
+    names += ["evaluate_every", "patience"]
     names += ["budget", "cost"] * (groups.get("budget") is not None)
     settings = ", ".join(f"{n} {groups[n]}" for n in names if groups.get(n) is not None)
     allocation = header.settings.get("allocation", {})

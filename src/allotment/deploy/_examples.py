@@ -88,6 +88,12 @@ def rows_to_compare(
             "`examples` should be a tensor, or a dict or a tuple of tensors, with two examples at "
             f"least. Found {_said(examples)}."
         )
+    if len({len(leaf) for leaf in leaves}) > 1:
+        raise ValueError(
+            "`examples` should have a row for each example in all inputs; what is the same for "
+            "all, such as a causal mask, the network should make itself. Found shapes "
+            f"{[list(leaf.shape) for leaf in leaves]}."
+        )
     real = tree_map(lambda x: x[:N_COMPARED], examples)
     if preprocessing is None:
         random = tree_map(_random_like, real)

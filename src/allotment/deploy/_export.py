@@ -1,9 +1,8 @@
 """Networks as files for other programs, compared with the network before they are there."""
 
-import json
 import logging
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,44 +10,17 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils._pytree import tree_leaves, tree_map
 
 from .._checks import first_line
 from ..modules import TaskNetwork, as_network
 from ..tasks import TablePreprocessing
-from ._encoding import is_text
 from ._examples import Rows, rows_to_compare
+from ._formats import FORMATS, Run, Traced
 from ._network import DeployedNetwork
 
-_ML = "ai.onnx.ml"  # the operators of ONNX for other than numbers
 TOLERANCE = 1e-4  # of a difference, beside the largest output, or beside 1 where that is less
-_Run = Callable[[Rows], list[Tensor]]  # from rows to the outputs of tasks
-
-
-@dataclass(frozen=True)
-class _Traced:
-    """The operations of some tasks of a network, before they are a file.
-
-    Attributes:
-        program: For any number of rows.
-        tasks: One output each, in this order.
-        preprocessing: Of the table, if the network learnt from one.
-        input_names: One for each input.
-    """
-
-    program: torch.export.ExportedProgram
-    tasks: list[str]
-    preprocessing: TablePreprocessing | None
-    input_names: list[str]
-
-    def told(self) -> str:
-        """Returns what a file tells of itself, as JSON."""
-        if self.preprocessing is None:
-            return json.dumps({"tasks": self.tasks})
-        own = self.preprocessing.to_dict()
-        targets = [target for target in own["targets"] if target["name"] in self.tasks]
-        return json.dumps({"tasks": self.tasks, "inputs": own["inputs"], "targets": targets})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,18 +88,20 @@ def export(
     """
     whole, path = as_network(network).eval(), Path(path)
     names = [tasks] if isinstance(tasks, str) else list(tasks)
-    if path.suffix not in _FORMATS:
+    if path.suffix not in FORMATS:
         raise ValueError(f"`path` should end in .onnx or .pt2. Found `{path.name}`.")
     for name in names:
         whole.task_index(name)
+    if preprocessing is not None:
+        _check_has_targets(preprocessing, names)
     own = DeployedNetwork(whole, names, preprocessing=preprocessing, scale=scale)
     rows = rows_to_compare(examples, preprocessing, scale)
-    traced = _Traced(_traced(own, rows[0]), names, preprocessing, list(rows[0].feed))
+    traced = Traced(_traced(own, rows[0]), names, preprocessing, list(rows[0].feed))
     path.parent.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=path.parent) as folder:
         made = Path(folder) / path.name
         with _quiet():
-            run = _FORMATS[path.suffix](traced, made)
+            run = FORMATS[path.suffix](traced, made)
         difference = max(_difference(whole, names, preprocessing, own, run) for own in rows)
         made.replace(path)
     return ExportedFile(
@@ -138,6 +112,18 @@ def export(
         n_real=rows[0].n,
         n_random=rows[1].n,
     )
+
+
+def _check_has_targets(preprocessing: TablePreprocessing, tasks: Sequence[str]) -> None:
+    """Raises unless all tasks are targets of the table."""
+    known = [target.name for target in preprocessing.targets]
+    for name in tasks:
+        if name not in known:
+            raise ValueError(
+                "`preprocessing` should have a target for each of `tasks`. Found no "
+                f"{name!r} among {known}; `tasks_from_table(..., preprocessing=...)` reads a later "
+                "table so that the targets of both are there."
+            )
 
 
 def _traced(own: DeployedNetwork, rows: Rows) -> torch.export.ExportedProgram:
@@ -174,7 +160,7 @@ def _difference(
     tasks: Sequence[str],
     preprocessing: TablePreprocessing | None,
     rows: Rows,
-    run: _Run,
+    run: Run,
 ) -> float:
     """Returns the largest difference between a file and a network; raises where it is too large."""
     found, largest = run(rows), 0.0
@@ -193,83 +179,6 @@ def _difference(
             )
         largest = max(largest, difference)
     return largest
-
-
-def _as_pt2(traced: _Traced, path: Path) -> _Run:
-    torch.export.save(traced.program, path, extra_files={"allotment.json": traced.told()})
-    loaded = torch.export.load(path).module()
-    return lambda rows: list(loaded(*rows.inputs).values())
-
-
-def _as_onnx(traced: _Traced, path: Path) -> _Run:
-    try:
-        import onnx
-        import onnxruntime
-        import onnxscript  # noqa: F401  (torch asks for it when it is needed)
-    except ImportError as error:
-        raise ValueError(
-            "For ONNX files, onnx, onnxscript and onnxruntime should be installed: "
-            f"`pip install 'allotment[onnx]'`. Found no {error.name}."
-        ) from error
-    made = torch.onnx.export(
-        traced.program,
-        input_names=traced.input_names,
-        output_names=traced.tasks,
-        verbose=False,
-    )
-    assert made is not None
-    model = made.model_proto
-    if traced.preprocessing is not None:
-        _take_texts(onnx, model, traced.preprocessing)
-    _name_rows(model.graph)
-    onnx.helper.set_model_props(model, {"allotment": traced.told()})
-    onnx.checker.check_model(model)
-    onnx.save(model, path)
-    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    return lambda rows: [torch.from_numpy(y) for y in session.run(traced.tasks, rows.feed)]
-
-
-def _name_rows(graph: Any) -> None:
-    """Calls the number of rows N, which torch gives a name of its own such as s21."""
-    name = graph.input[0].type.tensor_type.shape.dim[0].dim_param
-    for value in [*graph.input, *graph.output, *graph.value_info]:
-        for dim in value.type.tensor_type.shape.dim:
-            if dim.dim_param:
-                dim.dim_param = dim.dim_param.replace(name, "N")
-
-
-def _take_texts(onnx: Any, model: Any, preprocessing: TablePreprocessing) -> None:
-    """Lets a model take texts, where a column holds them, in place of their places."""
-    graph = model.graph
-    by_name = {given.name: given for given in graph.input}
-    texts = {column.name: column for column in preprocessing.inputs if is_text(column)}
-    places = {name: f"{name} (place)" for name in texts}
-    for node in graph.node:
-        node.input[:] = [places.get(name, name) for name in node.input]
-    for name, column in texts.items():
-        categories = list(column.categories)  # type: ignore[attr-defined]
-        encoder = onnx.helper.make_node(
-            "LabelEncoder",
-            [name],
-            [places[name]],
-            domain=_ML,
-            keys_strings=categories,
-            values_int64s=list(range(len(categories))),
-            default_int64=len(categories),
-        )
-        graph.node.insert(0, encoder)
-        by_name[name].type.tensor_type.elem_type = onnx.TensorProto.STRING
-    if texts:
-        _allow(onnx, model, _ML)
-
-
-def _allow(onnx: Any, model: Any, domain: str) -> None:
-    """Lets a model have operators of a domain."""
-    if not any(each.domain == domain for each in model.opset_import):
-        model.opset_import.append(onnx.helper.make_opsetid(domain, 2))
-
-
-_FORMATS = {".onnx": _as_onnx, ".pt2": _as_pt2}
 
 
 def _in_words(rows: Rows, *, takes_texts: bool) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """What components and the networks of single tasks cost: parameters, operations and time."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -51,7 +51,7 @@ class Costs:
         tasks: Of each task's own network, by name: what `extract` returns, or the whole network
             where a task has none of its own.
         full: Of the whole network. Operations and latency are those of a task which would use
-            every component, extracted as well, so that the form is the same.
+            every component, the one that takes most operations then, extracted as well.
         component_names: One for each component.
         layer_sizes: Components in each modular layer.
         measured: How latencies were measured, in words.
@@ -120,7 +120,7 @@ def costs(network: nn.Module, example_input: Any, *, repeats: int = 20) -> Costs
             name: _of_task(whole, task, examples[task], repeats)
             for task, name in enumerate(whole.task_names)
         },
-        full=_of_all(whole, examples[0], repeats),
+        full=_of_all(whole, examples, repeats),
         component_names=whole.component_names,
         layer_sizes=whole.layer_sizes,
         measured=_in_words(examples[0], repeats),
@@ -190,13 +190,16 @@ def _of_task(network: TaskNetwork, task: int, x: Any, repeats: int) -> Cost:
 
 
 @torch.no_grad()
-def _of_all(network: TaskNetwork, x: Any, repeats: int) -> Cost:
-    """Returns the cost of the network; a pass is that of a task which uses every component."""
+def _of_all(network: TaskNetwork, examples: Sequence[Any], repeats: int) -> Cost:
+    """Returns the cost of the network; a pass is the dearest of a task with every component."""
+    calls: Iterator[Callable[[], Any]]
     if tasks_have_parts(network):
-        call = partial(extract(with_every_component(network), 0), x)
+        every = with_every_component(network)
+        calls = (partial(extract(every, task), x) for task, x in enumerate(examples))
     else:
-        call = partial(_evaluating_all(network), x, 0)
-    return cost_of(network, call, repeats)
+        every = _evaluating_all(network)
+        calls = (partial(every, x, task) for task, x in enumerate(examples))
+    return cost_of(network, max(calls, key=_operations), repeats)
 
 
 def cost_of(module: nn.Module, call: Callable[[], Any], repeats: int) -> Cost:

@@ -88,10 +88,14 @@ def _way(module: nn.Module, x: Any, is_stacked: bool) -> _Way | None:
         return _own if hasattr(module, "forward_stacked") and not is_stacked else None
     way, n_dims = _WAYS[type(module)]
     if n_dims is not None and not isinstance(x, Tensor):
+        many = (
+            "Inputs of several arrays go to a stem, or a model, that takes them by name; all "
+            "batches of a task have one form."
+        )
         raise ValueError(
             f"A component should be given what it takes, a tensor for {type(module).__name__}. "
-            f"Found {described(x)}. Inputs of several arrays go to a stem, or a model, that takes "
-            "them by name; all batches of a task have one form."
+            f"Found {described(x)}. "
+            + ("`torch.as_tensor` makes a tensor of it." if hasattr(x, "__array__") else many)
         )
     takes = n_dims is None or x.ndim == n_dims + is_stacked
     return way if takes and getattr(module, "padding_mode", "zeros") == "zeros" else None

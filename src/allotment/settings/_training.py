@@ -12,7 +12,15 @@ from .._checks import (
     nearest,
 )
 from ._balancing import LossBalancing
-from ._groups import GROUPS, Augmentation, Execution, Optimization, Penalties, explains_unknown
+from ._groups import (
+    ELSEWHERE,
+    GROUPS,
+    Augmentation,
+    Execution,
+    Optimization,
+    Penalties,
+    explains_unknown,
+)
 
 ROUNDS_PER_BLOCK = 10  # random draws are made for so many rounds at a time
 
@@ -175,7 +183,10 @@ def group_of(name: str) -> str:
         if name in (field.name for field in fields(kind)):
             return group
     known = setting_names()
-    meant = f" It is called `{OLD_NAMES[name]}` now." if name in OLD_NAMES else nearest(name, known)
+    if name in OLD_NAMES:
+        meant = f" It is called `{OLD_NAMES[name]}` now."
+    else:
+        meant = f" It is called `{ELSEWHERE[name]}`." if name in ELSEWHERE else nearest(name, known)
     raise ValueError(f"The settings are {', '.join(known)}. Found {name!r}.{meant}")
 
 

@@ -1,6 +1,6 @@
 """Tasks from one table: several targets, of which not all are known for every row."""
 
-from collections.abc import Collection, Iterator, Mapping, Sequence, Set
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, overload
 
@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from .._checks import check_choice, check_count, described, is_list_of
-from ._columns import Column, chosen, columns_of
+from .._checks import check_count
+from ._columns import Column
 from ._preprocessing import (
     Kind,
     TablePreprocessing,
@@ -18,11 +18,18 @@ from ._preprocessing import (
     fitted_target,
     unseen,
 )
+from ._roles import (
+    check_names_are_there,
+    check_serves_again,
+    kinds_of,
+    n_rows,
+    roles_of,
+    warn_of_constant,
+    with_known_labels,
+)
 from ._rows import Held, Rows, rows_of_parts
-from ._split import UNKNOWN, Split
+from ._split import Split
 from ._task import Task
-
-Columns = dict[str, Column]
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,6 +100,7 @@ def tasks_from_table(
     kinds: Mapping[str, Kind] | None = None,
     standardize_targets: bool = True,
     max_categories: int = 64,
+    preprocessing: TablePreprocessing | None = None,
 ) -> TableTasks:
     """Returns a task for each target of a table; rows without a known target are left out of it.
 
@@ -125,125 +133,76 @@ def tasks_from_table(
             either by column. None, NaN and pandas' NA always mean it.
         categorical: Columns of numbers that are categories.
         kinds: "classification" or "regression" for targets that would be taken for the other.
+            Nothing is warned of a target that is named here.
         standardize_targets: Whether the targets of a regression get mean 0 and standard deviation
             1 over the rows of training, so that tasks count alike; its losses are then in these
             units. `TableTasks.decode` gives the original ones.
         max_categories: How many categories of a column have a feature; rarer ones share that of
             values that are not known.
+        preprocessing: Of an earlier table whose network these tasks are for. Inputs become what
+            they were there, with the same values of ``unknown``; targets of a name that it has
+            keep their classes and units. What comes back has the targets of both tables.
     """
     check_count("max_categories", max_categories)
-    x, y, together = _parts(inputs, targets, groups, unknown)
-    _check_names_are_there("categorical", categorical, list(x))
-    _check_names_are_there("kinds", list(kinds or ()), list(y))
-    kinds = {name: _kind_of(column) for name, column in y.items()} | dict(kinds or {})
-    y = {name: _with_known_labels(column, kinds[name]) for name, column in y.items()}
-    parts = rows_of_parts(_n_rows(x), validation, test, seed, together)
+    if preprocessing is not None:
+        check_serves_again(preprocessing, categorical)
+    x, y, together = roles_of(inputs, targets, groups, unknown, preprocessing)
+    check_names_are_there("categorical", categorical, list(x))
+    old = TablePreprocessing((), (), unknown) if preprocessing is None else preprocessing
+    known = {way.name: way for way in old.targets}
+    kind_of = kinds_of(y, kinds or {}, known)
+    y = {name: with_known_labels(column, kind_of[name]) for name, column in y.items()}
+    parts = rows_of_parts(n_rows(x), validation, test, seed, together)
     train = parts["train"]
-    fitted = tuple(
+    fitted = old.inputs or tuple(
         fitted_input(name, c.rows(train), is_category=name in categorical, limit=max_categories)
         for name, c in x.items()
     )
     ways = tuple(
-        fitted_target(name, c.rows(train), kind=kinds[name], standardize=standardize_targets)
+        known.get(name)
+        or fitted_target(name, c.rows(train), kind=kind_of[name], standardize=standardize_targets)
         for name, c in y.items()
     )
-    preprocessing = TablePreprocessing(fitted, ways, unknown)
-    encoded = preprocessing.encoded(x)
-    tasks = tuple(_task(way, y[way.name], encoded, parts) for way in ways)
-    return TableTasks(tasks, preprocessing)
-
-
-def _parts(
-    inputs: Any, targets: Any, groups: Any, unknown: Any
-) -> tuple[Columns, Columns, Column | None]:
-    """Returns the columns of inputs, those of targets, and the groups of rows."""
-    x = columns_of(inputs, prefix="x", unknown=unknown)
-    y = _targets(x, targets, unknown)
-    if isinstance(unknown, Mapping):
-        _check_names_are_there("unknown", list(unknown), [*x, *y])
-    x = {name: column for name, column in x.items() if column not in y.values()}
-    together = _groups(x, groups)
-    x = {name: column for name, column in x.items() if column is not together}
-    if not x:
-        raise ValueError("`inputs` should have a column that is no target. Found none.")
-    return x, y, together
-
-
-def _targets(x: Columns, targets: Any, unknown: Any) -> Columns:
-    names = [targets] if isinstance(targets, str) else targets
-    if isinstance(names, list | tuple) and not names:
-        raise ValueError(
-            "`targets` should be names of columns, one at least, or another table. Found none."
-        )
-    if isinstance(names, list | tuple) and names and all(isinstance(name, str) for name in names):
-        return {name: chosen(x, name, "A target") for name in names}
-    y = columns_of(targets, prefix="y", unknown=unknown)
-    n, n_targets = _n_rows(x), _n_rows(y)
-    if n != n_targets:
-        raise ValueError(
-            "`inputs` and `targets` should have equal lengths. "
-            f"Found {n} rows and {n_targets} of target {next(iter(y))!r}."
-        )
-    return y
-
-
-def _groups(x: Columns, groups: Any) -> Column | None:
-    if isinstance(groups, str):
-        found = chosen(x, groups, "`groups`")
-    elif groups is not None:
-        found = columns_of({"groups": groups}, prefix="")["groups"]
-    else:
-        return None
-    if len(found.values) != _n_rows(x) or not found.is_known.all():
-        raise ValueError(
-            f"`groups` should have a known value for each of {_n_rows(x)} rows. "
-            f"Found {int(found.is_known.sum())} of {len(found.values)}."
-        )
-    return found
-
-
-def _n_rows(columns: Columns) -> int:
-    return len(next(iter(columns.values())).values)
-
-
-def _kind_of(column: Column) -> Kind:
-    return "regression" if column.kind == "real" else "classification"
-
-
-def _with_known_labels(column: Column, kind: Kind) -> Column:
-    """Returns a column in which labels of -100 are not known, as they are everywhere."""
-    if kind == "regression":
-        return column
-    is_known = column.is_known & (column.values != UNKNOWN)
-    return Column(column.values, is_known, column.kind)
+    new = (way for way in ways if way.name not in known)
+    both = TablePreprocessing(fitted, (*old.targets, *new), old.unknown)
+    encoded = both.encoded(x)
+    for way in ways:
+        _check_has_classes(way, y[way.name], parts, is_old=way.name in known)
+        if way.name not in {*known, *(kinds or ())}:
+            warn_of_constant(way.name, y[way.name].rows(train))
+    return TableTasks(tuple(_task(way, y[way.name], encoded, parts) for way in ways), both)
 
 
 def _task(way: TargetColumn, column: Column, inputs: Tensor, parts: Mapping[str, Rows]) -> Task:
     """Returns a target's task; where a held-out part has no known value, it lacks that part."""
     targets = way.targets(column)
     splits = {}
-    number = f"; `kinds={{{way.name!r}: 'regression'}}` predicts a number"
     for name, rows in parts.items():
         own = rows[column.is_known[rows]]
-        new = [] if way.classes is None else unseen(way, column.rows(own))
-        if new:
-            raise ValueError(
-                f"Target {way.name!r} should have all its classes in training. Found {new[0]!r} in "
-                f"{name} alone. Another `seed`, or rows of your own choice, may help; "
-                f"`unknown={{{way.name!r}: [{new[0]!r}]}}` leaves the class out"
-                + (number if column.kind == "whole" else "")
-                + "."
-            )
         if len(own):
             splits[name] = Split(inputs, targets, torch.from_numpy(own))
     n_outputs = 1 if way.classes is None else len(way.classes)
     return Task(way.name, **splits, n_outputs=n_outputs)  # type: ignore[arg-type]
 
 
-def _check_names_are_there(what: str, names: Collection[str], known: Sequence[str]) -> None:
-    """Raises unless all names are among those that are known."""
-    is_set = isinstance(names, Set | Mapping)  # such as has no order, and needs none
-    if isinstance(names, str) or not is_list_of(list(names) if is_set else names, str):
-        raise TypeError(f"`{what}` should be names of columns. Found {described(names)}.")
-    for name in names:
-        check_choice(what, name, known)
+def _check_has_classes(
+    way: TargetColumn, column: Column, parts: Mapping[str, Rows], *, is_old: bool
+) -> None:
+    """Raises unless a target has the classes of all rows."""
+    for name, rows in parts.items():
+        new = [] if way.classes is None else unseen(way, column.rows(rows))
+        if not new:
+            continue
+        leaves_out = f"`unknown={{{way.name!r}: [{new[0]!r}]}}` leaves the class out"
+        if is_old:
+            raise ValueError(
+                f"Target {way.name!r} should have the classes of `preprocessing`, "
+                f"{', '.join(map(repr, way.classes or ()))}. Found {new[0]!r}; {leaves_out}."
+            )
+        number = f"; `kinds={{{way.name!r}: 'regression'}}` predicts a number"
+        raise ValueError(
+            f"Target {way.name!r} should have all its classes in training. Found {new[0]!r} in "
+            f"{name} alone. Another `seed`, or rows of your own choice, may help; {leaves_out}"
+            + (number if column.kind == "whole" else "")
+            + "."
+        )

@@ -14,7 +14,7 @@ from .._streams import torch_stream
 from ..modules import ModularLayer, MultiTaskNetwork, TaskNetwork, for_task
 from ..tasks import Task, TaskLabels, two_examples
 
-_INTEGERS = " Integer inputs stay integers: make them floating-point where they are numbers."
+_INTEGERS = ". Integer inputs stay integers: make them floating-point where they are numbers."
 
 
 @torch.no_grad()
@@ -57,6 +57,7 @@ def explain(run: Run) -> None:
 
     To be called when a pass has failed, since its own error seldom says where.
     """
+    check_weights(run.network, run.seed)
     if why_fetched(run.tasks):  # each task has inputs of its own
         network = deepcopy(run.network).cpu().eval()
         with torch_stream(run.seed, "trial"), torch.no_grad():
@@ -80,6 +81,50 @@ def explain(run: Run) -> None:
                 f"targets. Found outputs {in_words(y)} and targets {in_words(targets)}: "
                 f"{first_line(error)}{of_one_kind(task)}"
             ) from error
+
+
+@torch.no_grad()
+def check_matrices(network: TaskNetwork, seed: int) -> None:
+    """Raises unless the matrix of each allocation, such as one of a user's own, is as it says."""
+    for layer in network.modular_layers:
+        own = layer.allocation
+        with torch_stream(seed, "trial"):
+            matrix = own.matrix()
+        shape = [own.n_tasks, own.n_components]
+        if list(matrix.shape) != shape:
+            raise ValueError(
+                f"`matrix()` of {type(own).__name__} should be of shape [T, C], {shape}. "
+                f"Found shape {list(matrix.shape)}."
+            )
+        strange = matrix[(matrix != 0) & (matrix != 1)]
+        if own.is_binary and len(strange):
+            raise ValueError(
+                f"`matrix()` of {type(own).__name__} should hold 0 and 1, or `is_binary = False` "
+                f"say that it holds shares. Found {float(strange[0]):.4g}."
+            )
+
+
+@torch.no_grad()
+def check_weights(network: TaskNetwork, seed: int) -> None:
+    """Raises unless each allocation gives a weight for each component, where no example is seen."""
+    for layer in network.modular_layers:
+        own = deepcopy(layer.allocation).cpu().train()
+        name, n = type(own).__name__, own.n_components
+        if own.sees_examples:
+            continue
+        try:
+            with torch_stream(seed, "trial"):
+                weights = own.weights(0, noise=torch.rand(own.n_noise) if own.n_noise else None)
+        except Exception as error:  # whatever a user's allocation raises
+            raise ValueError(
+                f"`weights` of {name} should take a task and its draws, which are None unless "
+                f"`n_noise` says how many. Found `n_noise = {own.n_noise}`: {first_line(error)}."
+            ) from error
+        if list(weights.shape) != [n]:
+            raise ValueError(
+                f"`weights` of {name} should be one for each component, of shape [{n}]. "
+                f"Found shape {list(weights.shape)}."
+            )
 
 
 def of_one_kind(task: Task) -> str:
@@ -121,8 +166,8 @@ def _through(module: Callable[[Any], Tensor], name: str, x: Any) -> Tensor:
     except Exception as error:  # whatever a user's module raises
         raise ValueError(
             "Each part of a network should take what the part before it gives. "
-            f"Found {name} with an input {in_words(x)}: {first_line(error)}"
-            + (_INTEGERS if getattr(x, "dtype", None) in (torch.int32, torch.int64) else "")
+            f"Found {name} with an input {in_words(x)}: {first_line(error).rstrip('.')}"
+            + (_INTEGERS if getattr(x, "dtype", None) in (torch.int32, torch.int64) else ".")
         ) from error
     if not isinstance(y, Tensor):
         raise ValueError(

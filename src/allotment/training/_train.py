@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from functools import partial
 
@@ -99,7 +100,9 @@ def _training(
         done = min(first + ROUNDS_PER_BLOCK, n_rounds)
         n_batches = (done - first) * trainer.n_tasks
         if n_batches:
-            tracker.add(*trainer.steps(first // ROUNDS_PER_BLOCK, n_batches))
+            with _explained(runs[0]):
+                taken = trainer.steps(first // ROUNDS_PER_BLOCK, n_batches)
+            tracker.add(*taken)
         entries = whole.entries(done)
         dead = whole.watch.tell(tracker.gates, f" at round {done:,}") if entries else None
         can_go_on = None in tracker.failed and done < n_rounds  # else nothing more is to be learnt
@@ -225,13 +228,19 @@ class _Training:
 def _trainer(
     runs: Sequence[Run], device: torch.device, is_over: bool, state: TrainingState | None = None
 ) -> Trainer:
-    """Returns the trainer of runs, or says which part of a network or loss fails in it."""
-    try:
-        tensors = None if state is None else state.tensors
+    tensors = None if state is None else state.tensors
+    with _explained(runs[0]):
         return Trainer(runs, device, is_over=is_over, resume_from=tensors)
+
+
+@contextmanager
+def _explained(run: Run) -> Iterator[None]:
+    """Says which part of a network or loss fails in what is done here, if anything does."""
+    try:
+        yield
     except torch.OutOfMemoryError:
         raise
     except Exception as error:  # whatever a user's module raises
         if not is_told(error):
-            explain(runs[0])
+            explain(run)
         raise

@@ -12,9 +12,10 @@ from .._checks import described, is_list_of
 from .._engine import Run, check_alike, why_fetched
 from ..modules import TaskNetwork
 from ..tasks import UNKNOWN, Split, Stream, Task, TaskLabels, mean_squared_error, two_examples
-from ._diagnostics import in_words, of_one_kind, outputs_of
+from ._diagnostics import check_matrices, in_words, of_one_kind, outputs_of
 
 _REGRESSION = " Whole numbers are taken for labels; numbers to predict should be floating-point."
+_CLASSES = " Floating-point targets are numbers to predict; labels of classes should be integers."
 _UNSEEN = (
     " The largest label of `train` decides `n_outputs`, unless `Task(n_outputs=...)` is given."
 )
@@ -52,6 +53,7 @@ def check_runs(runs: Sequence[Run]) -> None:
     if not is_list_of(runs, Run):
         raise TypeError(f"`runs` should be a list of Run. Found {described(runs)}.")
     check_alike(runs)
+    check_matrices(runs[0].network, runs[0].seed)
     outputs = _outputs(runs[0])
     seen = set()
     for run in runs:
@@ -134,6 +136,7 @@ def _check_numbers(task: Task, width: int | None) -> None:
         raise ValueError(
             f"Task {task.name!r} should have an output for each number of a target. "
             f"Found {width} output{'s' * (width > 1)} and targets {in_words(targets)}."
+            + (_CLASSES if targets[0].numel() == 1 else "")
             + of_one_kind(task)
         )
 
