@@ -123,6 +123,7 @@ def _change(rounds: Floats, errors: Floats) -> float:
     return float(after.mean() - before.mean()) if len(before) else np.nan
 
 
+@of_runs
 def accuracy_by_checkpoint(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     """Returns the mean validation accuracy over tasks, by the checkpoint that it is taken from.
 

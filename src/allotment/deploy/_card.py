@@ -146,11 +146,16 @@ def _result_table(
     names = dict.fromkeys(name for numbers in by_split for name in numbers)
     rows = tuple((name, *(own.get(name, "–") for own in by_split)) for name in names)
     head = ("", *(each.split.capitalize() for each in found))
+    caption = f"Results{_units_text(task, preprocessing)}"
+    return Table(head=head, rows=rows, caption=caption) if rows else None
+
+
+def _units_text(task: str, preprocessing: TablePreprocessing | None) -> str:
+    """Returns the units of losses, where they are not the target's own."""
     target = None if preprocessing is None else preprocessing.target(task)
-    units = ""
-    if target is not None and target.std != 1.0:
-        units = f", in units of the target's standard deviation, {target.std:.4g}"
-    return Table(head=head, rows=rows, caption=f"Results{units}") if rows else None
+    if target is None or target.std == 1.0:
+        return ""
+    return f", in units of the target's standard deviation, {target.std:.4g}"
 
 
 def _numbers(found: Evaluation, place: int) -> dict[str, str]:

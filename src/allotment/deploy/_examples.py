@@ -82,18 +82,7 @@ def rows_to_compare(
     examples: Any, preprocessing: TablePreprocessing | None, scale: float
 ) -> tuple[Rows, Rows, Rows]:
     """Returns examples, random rows like them, and one example alone."""
-    leaves = tree_leaves(examples)
-    if not leaves or not all(isinstance(leaf, Tensor) and len(leaf) >= 2 for leaf in leaves):
-        raise ValueError(
-            "`examples` should be a tensor, or a dict or a tuple of tensors, with two examples at "
-            f"least. Found {_said(examples)}."
-        )
-    if len({len(leaf) for leaf in leaves}) > 1:
-        raise ValueError(
-            "`examples` should have a row for each example in all inputs; what is the same for "
-            "all, such as a causal mask, the network should make itself. Found shapes "
-            f"{[list(leaf.shape) for leaf in leaves]}."
-        )
+    _check_rows(examples)
     real = tree_map(lambda x: x[:N_COMPARED], examples)
     if preprocessing is None:
         random = tree_map(_random_like, real)
@@ -111,6 +100,22 @@ def rows_to_compare(
         _of_table(random_rows(preprocessing, N_COMPARED), preprocessing),
         _of_table(one, preprocessing),
     )
+
+
+def _check_rows(examples: Any) -> None:
+    """Raises unless there are two examples or more, with a row of all inputs for each."""
+    leaves = tree_leaves(examples)
+    if not leaves or not all(isinstance(leaf, Tensor) and len(leaf) >= 2 for leaf in leaves):
+        raise ValueError(
+            "`examples` should be a tensor, or a dict or a tuple of tensors, with two examples at "
+            f"least. Found {_said(examples)}."
+        )
+    if len({len(leaf) for leaf in leaves}) > 1:
+        raise ValueError(
+            "`examples` should have a row for each example in all inputs; what is the same for "
+            "all, such as a causal mask, the network should make itself. Found shapes "
+            f"{[list(leaf.shape) for leaf in leaves]}."
+        )
 
 
 def _of_table(columns: Columns, preprocessing: TablePreprocessing) -> Rows:

@@ -75,6 +75,11 @@ def stacked_forward(
     return y if is_stacked else each_tensor(lambda y: y.expand(n_stacked, *y.shape), y)
 
 
+_HELP = {  # by whether it is one array
+    True: "`torch.as_tensor` makes a tensor of it.",
+    False: "Inputs of several arrays go to a stem, or a model, that takes them by name; all "
+    "batches of a task have one form.",
+}
 # From a module, its stacked parameters, an input, whether that is stacked, and how many there are,
 # to the output, and whether it has a component dimension in front.
 _Way = Callable[[Any, Stacked, Any, bool, int], tuple[Tensor, bool]]
@@ -88,17 +93,14 @@ def _way(module: nn.Module, x: Any, is_stacked: bool) -> _Way | None:
         return _own if hasattr(module, "forward_stacked") and not is_stacked else None
     way, n_dims = _WAYS[type(module)]
     if n_dims is not None and not isinstance(x, Tensor):
-        many = (
-            "Inputs of several arrays go to a stem, or a model, that takes them by name; all "
-            "batches of a task have one form."
-        )
         raise ValueError(
             f"A component should be given what it takes, a tensor for {type(module).__name__}. "
-            f"Found {described(x)}. "
-            + ("`torch.as_tensor` makes a tensor of it." if hasattr(x, "__array__") else many)
+            f"Found {described(x)}. {_HELP[hasattr(x, '__array__')]}"
         )
-    takes = n_dims is None or x.ndim == n_dims + is_stacked
-    return way if takes and getattr(module, "padding_mode", "zeros") == "zeros" else None
+    is_taken = n_dims is None or x.ndim == n_dims + is_stacked
+    if is_taken and getattr(module, "padding_mode", "zeros") == "zeros":
+        return way
+    return None
 
 
 def _elementwise(

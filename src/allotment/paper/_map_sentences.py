@@ -55,13 +55,8 @@ def _by_size(usual: Mapping[Point, Gain], labels: Mapping[str, str]) -> str:
 
 def _elsewhere(cells: Mapping[Point, Gain]) -> str:
     """Returns with which other widths and numbers of tasks gates mostly lose; empty: with none."""
-    rows: dict[tuple[int, int], dict[int | None, list[Gain]]] = {}
-    for point in POINTS.values():
-        place = (point.n_tasks, point.width)
-        if point in cells and place != (N_TASKS, WIDTH):
-            rows.setdefault(place, {}).setdefault(point.n_examples, []).append(cells[point])
     said = []
-    for (n_tasks, width), by_size in rows.items():
+    for (n_tasks, width), by_size in _by_place(cells).items():
         sizes = [n for n in EXAMPLES if _mostly(by_size.get(n, [])) < 0]
         lost = [c for n in sizes for c in by_size[n] if c.over_baseline.sign < 0]
         if sizes:
@@ -70,6 +65,18 @@ def _elsewhere(cells: Mapping[Point, Gain]) -> str:
                 f"{_change(lost)})"
             )
     return f"Learnt gates mostly lose {', '.join(said)}." if said else ""
+
+
+def _by_place(
+    cells: Mapping[Point, Gain],
+) -> dict[tuple[int, int], dict[int | None, list[Gain]]]:
+    """Returns the gains by number of tasks and width, other than the usual ones, and by size."""
+    found: dict[tuple[int, int], dict[int | None, list[Gain]]] = {}
+    for point in POINTS.values():
+        place = (point.n_tasks, point.width)
+        if point in cells and place != (N_TASKS, WIDTH):
+            found.setdefault(place, {}).setdefault(point.n_examples, []).append(cells[point])
+    return found
 
 
 def _change(cells: Sequence[Gain]) -> str:

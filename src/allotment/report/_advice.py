@@ -44,14 +44,18 @@ def _at(part: Section, condition: str) -> str:
     ways = _best_of_each_way(rows)
     if len(rows) > MANY or LEARNT not in ways or len(ways) < 2:
         return ""
-    what, _ = _COSTS[rows[0].runs[0].header.measure]
-    if all(run.outcome.validation is None for row in rows for run in row.finished):
-        what = "training loss"  # all that there is
     gates = np.concatenate([r.outcome.probabilities.ravel() for r in ways[LEARNT].row.finished])
-    verdict = compare(_paired(ways), what, gates)
-    where = f" at {condition}" if condition else ""
-    others = not_run_text(way for way in WAYS if way not in ways)
-    return f"Advice{where}: {verdict.recommendation}. {verdict.reason} {others}".rstrip()
+    verdict = compare(_paired(ways), _compared(rows), gates)
+    head = f"Advice at {condition}" if condition else "Advice"
+    others = not_run_text(sorted(set(WAYS) - set(ways), key=WAYS.index))
+    return f"{head}: {verdict.recommendation}. {verdict.reason} {others}".rstrip()
+
+
+def _compared(rows: Sequence[ResultRow]) -> str:
+    """Returns what methods are compared by."""
+    if all(run.outcome.validation is None for row in rows for run in row.finished):
+        return "training loss"  # all that there is
+    return _COSTS[rows[0].runs[0].header.measure][0]
 
 
 def _best_of_each_way(rows: Sequence[ResultRow]) -> dict[str, _Way]:

@@ -267,18 +267,22 @@ def _by_name(
     accuracies: Callable[[Sequence[RunRecord]], dict[str, Estimate]],
     label: str = "",
 ) -> Table | None:
-    ran = part.ran
-    if not ran or not ran[0].display.task_by_task:
+    if not _has_accuracies_by_task(part):
         return None
-    if not _is_accuracy(ran[0]) or n_suites(part.records) > 1:
-        return None
-    found = [(row.name, accuracies(row.runs)) for row in ran]
+    found = [(row.name, accuracies(row.runs)) for row in part.ran]
     columns = [_method_column(part, label, values) for label, values in found if values]
     names = dict.fromkeys(chain.from_iterable(values for _, values in found))
     if not names:
         return None
     first: Column[str] = Column(what, str, kind="name")
     return make_table([first, *columns], names, f"{label or part.measure_label}, by {what.lower()}")
+
+
+def _has_accuracies_by_task(part: Section) -> bool:
+    """Tells whether tasks classify, are many, and are the same in all runs."""
+    first = next(iter(part.ran), None)
+    is_shown = first is not None and first.display.task_by_task and _is_accuracy(first)
+    return is_shown and n_suites(part.records) == 1
 
 
 def _method_column(part: Section, label: str, found: dict[str, Estimate]) -> Column[str]:

@@ -111,15 +111,16 @@ def _warn_of_classes(name: str, column: Column) -> None:
         )
 
 
-def warn_of_constant(name: str, train: Column) -> None:
-    """Warns of a target of which training has one value alone."""
-    values = train.known()
-    if len(values) > 1 and len(set(values)) == 1:
-        warnings.warn(
-            f"Target {name!r} should have different values in training. Found {values[0]!r} in all "
-            f"of {len(values)} rows: there is nothing to learn.",
-            stacklevel=3,
-        )
+def warn_of_constants(train: Columns, named: Collection[str]) -> None:
+    """Warns of targets of which training has one value alone, but of those that were named."""
+    for name, column in train.items():
+        values = column.known()
+        if name not in named and len(values) > 1 and len(set(values)) == 1:
+            warnings.warn(
+                f"Target {name!r} should have different values in training. Found {values[0]!r} in "
+                f"all of {len(values)} rows: there is nothing to learn.",
+                stacklevel=3,
+            )
 
 
 def _kind(column: Column, known: TargetColumn | None) -> Kind:

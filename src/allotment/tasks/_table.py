@@ -24,7 +24,7 @@ from ._roles import (
     kinds_of,
     n_rows,
     roles_of,
-    warn_of_constant,
+    warn_of_constants,
     with_known_labels,
 )
 from ._rows import Held, Rows, rows_of_parts
@@ -148,29 +148,26 @@ def tasks_from_table(
         check_serves_again(preprocessing, categorical)
     x, y, together = roles_of(inputs, targets, groups, unknown, preprocessing)
     check_names_are_there("categorical", categorical, list(x))
-    old = TablePreprocessing((), (), unknown) if preprocessing is None else preprocessing
+    old, kinds = preprocessing or TablePreprocessing((), (), unknown), kinds or {}
     known = {way.name: way for way in old.targets}
-    kind_of = kinds_of(y, kinds or {}, known)
+    kind_of = kinds_of(y, kinds, known)
     y = {name: with_known_labels(column, kind_of[name]) for name, column in y.items()}
     parts = rows_of_parts(n_rows(x), validation, test, seed, together)
     train = parts["train"]
-    fitted = old.inputs or tuple(
+    inputs_fitted = old.inputs or tuple(
         fitted_input(name, c.rows(train), is_category=name in categorical, limit=max_categories)
         for name, c in x.items()
     )
-    ways = tuple(
-        known.get(name)
-        or fitted_target(name, c.rows(train), kind=kind_of[name], standardize=standardize_targets)
-        for name, c in y.items()
+    new = {name: column.rows(train) for name, column in y.items() if name not in known}
+    new_fitted = (
+        fitted_target(name, column, kind=kind_of[name], standardize=standardize_targets)
+        for name, column in new.items()
     )
-    new = (way for way in ways if way.name not in known)
-    both = TablePreprocessing(fitted, (*old.targets, *new), old.unknown)
+    both = TablePreprocessing(inputs_fitted, (*old.targets, *new_fitted), old.unknown)
+    _check_have_classes(both, y, parts, known)
+    warn_of_constants(new, kinds)
     encoded = both.encoded(x)
-    for way in ways:
-        _check_has_classes(way, y[way.name], parts, is_old=way.name in known)
-        if way.name not in {*known, *(kinds or ())}:
-            warn_of_constant(way.name, y[way.name].rows(train))
-    return TableTasks(tuple(_task(way, y[way.name], encoded, parts) for way in ways), both)
+    return TableTasks(tuple(_task(both.target(n), c, encoded, parts) for n, c in y.items()), both)
 
 
 def _task(way: TargetColumn, column: Column, inputs: Tensor, parts: Mapping[str, Rows]) -> Task:
@@ -185,10 +182,20 @@ def _task(way: TargetColumn, column: Column, inputs: Tensor, parts: Mapping[str,
     return Task(way.name, **splits, n_outputs=n_outputs)  # type: ignore[arg-type]
 
 
+def _check_have_classes(
+    preprocessing: TablePreprocessing,
+    targets: Mapping[str, Column],
+    parts: Mapping[str, Rows],
+    known: Collection[str],
+) -> None:
+    """Raises unless targets have the classes of all rows."""
+    for name, column in targets.items():
+        _check_has_classes(preprocessing.target(name), column, parts, is_old=name in known)
+
+
 def _check_has_classes(
     way: TargetColumn, column: Column, parts: Mapping[str, Rows], *, is_old: bool
 ) -> None:
-    """Raises unless a target has the classes of all rows."""
     for name, rows in parts.items():
         new = [] if way.classes is None else unseen(way, column.rows(rows))
         if not new:

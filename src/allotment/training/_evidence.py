@@ -139,6 +139,13 @@ def _of_sizes(result: "FitResult") -> list[str]:
     return [f"Task {least!r} has {known[least]:,} examples, and {most!r} has {known[most]:,}."]
 
 
+_AGAINST_OVERFITTING = {  # by whether the best round is kept already
+    True: "`weight_decay`, against overfitting.",
+    False: "`evaluate_every=50`, which keeps the best round, or `weight_decay`, against "
+    "overfitting.",
+}
+
+
 def next_steps(result: "FitResult") -> list[str]:
     """Returns what the training's own numbers suggest to try."""
     said, best = [], result.best_round
@@ -154,8 +161,7 @@ def next_steps(result: "FitResult") -> list[str]:
             f"{result.rounds:,}."
         )
     if _overfitted(result):
-        checks = "" if best is not None else "`evaluate_every=50`, which keeps the best round, or "
-        said.append(f"{checks}`weight_decay`, against overfitting.")
+        said.append(_AGAINST_OVERFITTING[best is not None])
     if result.validation is None:
         said.append("`Task(validation=...)`: examples to choose by.")
     return said
