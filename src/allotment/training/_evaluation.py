@@ -215,7 +215,7 @@ def _column(
 
 
 def _examples_at_once(source: HeldOut, device: str, n_runs: int, *, any_size: bool = True) -> int:
-    """Returns how many examples a run takes at a time: fewer large ones, where ``any_size`` will do."""
+    """Returns how many examples a run takes at a time; fewer large ones if ``any_size`` will do."""
     numbers = source.inputs.shape[1:].numel() if any_size and isinstance(source, Split) else 1
     most = min(EXAMPLES_AT_ONCE[device], NUMBERS_AT_ONCE[device] // max(numbers, 1))
     return max(LEAST_AT_ONCE, most // n_runs)
