@@ -61,7 +61,7 @@ def test_batches_that_stream_are_augmented_by_their_dataset() -> None:
 
 
 def test_tasks_are_those_of_the_network() -> None:
-    with raises(ValueError, match=r"the names of the network's tasks\. Found \['a', 'b'\] for"):
+    with raises(ValueError, match=r"the network's tasks\. Found tasks \['a', 'b'\] for"):
         MultiTaskModule(network(), tasks()[:2])
     with raises(TypeError, match=r"`tasks` should be a list of Task. Found a list of str"):
         MultiTaskData(["a"])  # type: ignore[list-item]

@@ -45,6 +45,8 @@ True
 ((1,), 2)
 >>> validation_loss_curves(learnt).rounds.shape, late_change(learnt).n  # too short for a change
 ((1,), 0)
+>>> accuracy_by_checkpoint(learnt)  # of one check there is nothing to choose
+{}
 >>> relatedness(learnt).n_distinct.n, usage_by_kind(learnt).kinds
 (2, ('conv3x3',))
 >>> gain(by_method, "gumbel", ["shared_bottom"]).baseline
