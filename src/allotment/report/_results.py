@@ -280,8 +280,7 @@ def _by_name(
 
 def _has_accuracies_by_task(part: Section) -> bool:
     """Tells whether tasks classify, are many, and are the same in all runs."""
-    first = next(iter(part.ran), None)
-    is_shown = first is not None and first.display.task_by_task and _is_accuracy(first)
+    is_shown = any(row.display.task_by_task and _is_accuracy(row) for row in part.ran[:1])
     return is_shown and n_suites(part.records) == 1
 
 
