@@ -93,7 +93,7 @@ def load(
     >>> from allotment.paper import experiment_named
     >>> with TemporaryDirectory() as out:
     ...     short = overridden(experiment_named("two_pairs"), ["rounds=10"])
-    ...     records = al.sweep(short, out, methods=["gumbel"], n_runs=1)
+    ...     records = al.sweep(short, out, methods=["gumbel"], n_runs=1, say=str)
     ...     network = al.load(f"{out}/gumbel/seed-000")
     >>> network.n_tasks
     4
