@@ -1,8 +1,9 @@
 """Measures how much the error over Omniglot's alphabets varies with the split alone.
 
 A network takes minutes of a GPU for one split; a linear classifier of edge directions takes a
-second, and errs about as often as networks trained as in the paper. So it can say, over hundreds of
-splits, how far two random ones lie apart, and whether the one that all our runs have is odd.
+second, and its error is about two points above that of networks trained as in the paper. So it can
+say, over hundreds of splits, how far two random ones lie apart, and whether the one that all our
+runs have is odd.
 
     python benchmarks/splits.py --data FOLDER
 """

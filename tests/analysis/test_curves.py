@@ -93,12 +93,13 @@ def test_runs_that_did_not_look_in_both_quarters_have_no_late_change() -> None:
     assert late_change([a_record(), looks({80: 0.1}), looks({20: 0.2, 80: 0.1})]).n == 0
 
 
-def chosen(*checks: list[float]) -> RunRecord:
-    """A run of two tasks with these validation accuracies, chosen among them."""
+def chosen(*checks: list[float], best: int | None = None) -> RunRecord:
+    """A run of two tasks with these validation accuracies, of which one check was chosen."""
+    place = int(np.nanmean(checks, axis=1).argmax()) if best is None else best
     seen = tuple(
         (10 * (at + 1), an_evaluation(np.array(row), "validation")) for at, row in enumerate(checks)
     )
-    return a_record(outcome=an_outcome(best_round=10), validation=seen)
+    return a_record(outcome=an_outcome(best_round=10 * (place + 1)), validation=seen)
 
 
 def test_accuracies_of_checkpoints_are_of_one_for_all_tasks_of_one_for_each_or_of_none() -> None:
@@ -118,6 +119,19 @@ def test_accuracies_of_checkpoints_are_of_one_for_all_tasks_of_one_for_each_or_o
 def test_a_task_without_accuracies_takes_no_part_in_choosing_a_checkpoint() -> None:
     mixed = chosen([np.nan, 0.3], [np.nan, 0.5])
     assert accuracy_by_checkpoint([mixed])["the best of a run"].mean == approx(0.5)
+
+
+def test_the_checkpoint_of_a_run_is_the_one_that_was_kept_by_whatever_measure() -> None:
+    by_loss = chosen([0.8, 0.6], [0.5, 0.3], best=1)
+    assert accuracy_by_checkpoint([by_loss])["the best of a run"].mean == approx(0.4)
+
+
+def test_runs_without_accuracies_of_their_checks_have_none_of_checkpoints() -> None:
+    outcome, seen = an_outcome(best_round=10), an_evaluation(np.ones(2), "validation")
+    losses = tuple((at, replace(seen, accuracies=None)) for at in (10, 20))
+    unknown = tuple((at, replace(seen, accuracies=np.full(2, np.nan))) for at in (10, 20))
+    records = [a_record(outcome=outcome, validation=checks) for checks in ((), losses, unknown)]
+    assert accuracy_by_checkpoint(records) == {}
 
 
 def test_runs_that_nothing_was_chosen_for_have_no_accuracies_of_checkpoints() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 from torch.testing import assert_close
 
+from allotment._engine._losses import StreamedLosses
 from allotment._engine._trainer import Trainer
 from allotment.allocation import GumbelMatrix, ScoreFunctionByExample
 from allotment.modules import ModularLayer, MultiTaskNetwork
@@ -241,3 +242,8 @@ def test_a_loss_without_a_value_for_one_example_does_not_pass_for_one_without_a_
     with warns(UserWarning, match="The loss was not finite"):
         result = fit(network, tasks, SETTINGS.changed(rounds=10))
     assert result.failed_step is not None
+
+
+def test_losses_of_streamed_examples_stay_on_their_device() -> None:
+    losses, y = StreamedLosses([[Task("a", (X, NUMBERS))]], ""), torch.zeros(4, 1, device="meta")
+    assert losses.of_each(y, [y], 0, 0).device == y.device

@@ -98,6 +98,13 @@ def test_the_first_sentence_says_where_to_learn_the_sharing(
     assert section(usual).sentences[0] == where + advice
 
 
+@mark.parametrize(("loss", "begin"), [(4.0, "Learnt gates mostly lose"), (1.0, "The usual points")])
+def test_a_map_of_other_widths_alone_is_told(loss: float, begin: str) -> None:
+    wide = [run for run in a_map(lambda point: loss) if "width=4" in run.header.condition]
+    (said,) = section(wide).sentences
+    assert said.startswith(begin)
+
+
 def test_the_other_widths_and_numbers_of_tasks_at_which_gates_lose_are_named() -> None:
     def learnt(point: Point) -> float:
         if point.width == 4 and point.rho < 1:

@@ -233,6 +233,25 @@ def test_an_allocation_of_ones_own_that_does_not_keep_to_the_interface_is_told(
         fit(a_network(allocation), lines(2), SETTINGS)
 
 
+@mark.parametrize(
+    ("matrix", "found"),
+    [(torch.ones(3, 2), r"shape \[3, 2\]"), ([[1.0] * 3] * 2, "a list of list")],
+)
+def test_a_matrix_of_ones_own_of_another_form_is_told(matrix: Any, found: str) -> None:
+    allocation = Own(lambda own, _: own.scores[0])
+    allocation.matrix = lambda: matrix  # type: ignore[method-assign]
+    sentence = rf"^`matrix\(\)` of Own should be a tensor of shape .*, \[2, 3\]\. Found {found}\.$"
+    with raises(ValueError, match=sentence):
+        fit(a_network(allocation), lines(2), SETTINGS)
+
+
+def test_weights_of_ones_own_that_are_no_tensor_are_told() -> None:
+    with raises(
+        ValueError, match=r"^`weights` of Own should be .* a tensor of .*\. Found a float\.$"
+    ):
+        fit(a_network(Own(lambda own, _: 0.5)), lines(2), SETTINGS)
+
+
 def test_an_allocation_of_ones_own_that_keeps_to_the_interface_trains() -> None:
     allocation = Own(lambda own, noise: own.scores[0] + noise, n_noise=3)
     assert fit(a_network(allocation), lines(2), SETTINGS).rounds == SETTINGS.rounds

@@ -180,7 +180,7 @@ class StreamedLosses:
     ) -> Tensor:
         """Returns the loss of each example of one run's batch, ``[B]``; NaN without a label."""
         each = loss_of_each(lambda y, own: self(y, own, task, run), outputs, [targets[0]])
-        return torch.where(has_label(targets[0], len(each)), each, torch.nan)
+        return torch.where(has_label(targets[0], len(each)).to(each.device), each, torch.nan)
 
     def share(self, targets: Sequence[Any]) -> float:
         """Returns what a mean over a piece's examples counts: pieces are averaged as they are."""

@@ -131,22 +131,29 @@ def accuracy_by_checkpoint(records: Sequence[RunRecord]) -> dict[str, Estimate]:
     flatters it, and more so where each task has a best one of its own; the mean over the later half
     of the checks is flattered by nothing. Empty where no run was chosen among several checks.
     """
-    chosen = [r for r in records if r.finished and r.outcome.best_round is not None]
-    checks = [table for record in chosen if len(table := _by_check(record)) > 1]  # each [N, T]
+    checks = [found for r in records if r.finished and (found := _by_check(r)) is not None]
     if not checks:
         return {}
+    tables = [table for table, _ in checks]  # each [N, T]
     return {
-        "the best of a run": estimate(table.mean(1).max() for table in checks),
-        "the best of each task": estimate(table.max(0).mean() for table in checks),
-        "mean over the later half": estimate(table[len(table) // 2 :].mean() for table in checks),
+        "the best of a run": estimate(table[best].mean() for table, best in checks),
+        "the best of each task": estimate(table.max(0).mean() for table in tables),
+        "mean over the later half": estimate(table[len(table) // 2 :].mean() for table in tables),
     }
 
 
-def _by_check(record: RunRecord) -> Floats:
-    """Returns a run's validation accuracies, a row for each check, a column for each task."""
-    found = [seen.accuracies for _, seen in record.validation if seen.accuracies is not None]
-    accuracies = np.array(found, dtype=np.float64).reshape(len(found), -1)
-    return accuracies[:, np.isfinite(accuracies).all(0)]  # a regression has no accuracy
+def _by_check(record: RunRecord) -> tuple[Floats, int] | None:
+    """Returns validation accuracies, a row for each check and a column for each task.
+
+    Beside them stands the row whose weights were kept. None where none was chosen by several.
+    """
+    seen = {at: each.accuracies for at, each in record.validation if each.accuracies is not None}
+    best = record.outcome.best_round
+    if best not in seen or len(seen) < 2:
+        return None
+    table = np.array(list(seen.values()), dtype=np.float64)
+    table = table[:, np.isfinite(table).all(0)]  # a regression has no accuracy
+    return (table, list(seen).index(best)) if table.size else None
 
 
 def _errors(record: RunRecord) -> tuple[Floats, Floats]:

@@ -15,6 +15,8 @@ def pairs_sentences(cells: Mapping[Point, Gain], ways: Ways) -> list[str]:
     """Returns when to learn the sharing and when not, and what the points show taken together."""
     usual = {p: cell for p, cell in cells.items() if (p.width, p.n_tasks) == (WIDTH, N_TASKS)}
     labels = {way.name: way.label.lower() for way in ways.every}
+    if not usual:
+        return [_elsewhere(cells) or "The usual points of the map are not run yet."]
     advice = " ".join(filter(None, (_by_size(usual, labels), _elsewhere(cells))))
     return [advice, _over_points(usual, labels, ways), *_further(cells), *_of_oracle(usual)]
 

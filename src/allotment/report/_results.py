@@ -280,8 +280,8 @@ def _by_name(
 
 def _has_accuracies_by_task(part: Section) -> bool:
     """Tells whether tasks classify, are many, and are the same in all runs."""
-    are_many = bool(part.ran) and part.ran[0].display.task_by_task and _is_accuracy(part.ran[0])
-    return are_many and n_suites(part.records) == 1
+    is_shown = any(row.display.task_by_task and _is_accuracy(row) for row in part.ran[:1])
+    return is_shown and n_suites(part.records) == 1
 
 
 def _method_column(part: Section, label: str, found: dict[str, Estimate]) -> Column[str]:

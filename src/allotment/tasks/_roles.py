@@ -88,7 +88,13 @@ def kinds_of(
     targets: Columns, given: Mapping[str, Kind], known: Mapping[str, TargetColumn]
 ) -> dict[str, Kind]:
     """Returns what targets are: as is given, as they were known to be, or as their values say."""
-    check_names_are_there("kinds", list(given), [name for name in targets if name not in known])
+    check_names_are_there("kinds", list(given), list(targets))
+    settled = [name for name in given if name in known]
+    if settled:
+        raise ValueError(
+            "`kinds` should leave out targets of `preprocessing`, which says what they are. "
+            f"Found {settled}."
+        )
     found = {name: _kind(column, known.get(name)) for name, column in targets.items()}
     for name, column in targets.items():
         if name not in given and name not in known and found[name] == "regression":

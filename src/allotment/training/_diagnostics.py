@@ -91,10 +91,10 @@ def check_matrices(network: TaskNetwork, seed: int) -> None:
         with torch_stream(seed, "trial"):
             matrix = own.matrix()
         shape = [own.n_tasks, own.n_components]
-        if list(matrix.shape) != shape:
+        if not isinstance(matrix, Tensor) or list(matrix.shape) != shape:
             raise ValueError(
-                f"`matrix()` of {type(own).__name__} should be of shape [T, C], {shape}. "
-                f"Found shape {list(matrix.shape)}."
+                f"`matrix()` of {type(own).__name__} should be a tensor of shape [T, C], {shape}. "
+                f"Found {_shape_of(matrix)}."
             )
         strange = matrix[(matrix != 0) & (matrix != 1)]
         if own.is_binary and len(strange):
@@ -120,11 +120,15 @@ def check_weights(network: TaskNetwork, seed: int) -> None:
                 f"`weights` of {name} should take a task and its draws, which are None unless "
                 f"`n_noise` says how many. Found `n_noise = {own.n_noise}`: {first_line(error)}."
             ) from error
-        if list(weights.shape) != [n]:
+        if not isinstance(weights, Tensor) or list(weights.shape) != [n]:
             raise ValueError(
-                f"`weights` of {name} should be one for each component, of shape [{n}]. "
-                f"Found shape {list(weights.shape)}."
+                f"`weights` of {name} should be one for each component, a tensor of shape [{n}]. "
+                f"Found {_shape_of(weights)}."
             )
+
+
+def _shape_of(found: Any) -> str:
+    return f"shape {list(found.shape)}" if isinstance(found, Tensor) else described(found)
 
 
 def of_one_kind(task: Task) -> str:
