@@ -20,7 +20,7 @@ def test_a_map_is_kept_without_curves_and_becomes_a_page_of_its_own(allotment: C
     a_repository()
     assert allotment("docs").status == 0
     page = Path("docs/when.md").read_text()
-    assert "Of 2 points, learnt gates are better" in page
+    assert "Of 2 points with 4 tasks and width 16, learnt gates are better" in page
     assert "![What learnt gates gain" in page
     assert Path("docs/figures/map-gain.png").exists()
     assert "(docs/figures/map-gain.png)" in Path("README.md").read_text()

@@ -215,7 +215,7 @@ def test_annealing_begins_where_the_network_stands() -> None:
     found = plan([replace(a_run(), model=network)]).annealing
     assert (found.value, found.reason) == (
         "batch 40",
-        "so many passes in training mode went before, and it goes on.",
+        "the network has made that many passes in training mode, and goes on.",
     )
 
 

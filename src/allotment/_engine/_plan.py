@@ -235,7 +235,8 @@ def choose_annealing(first_batch: int) -> Choice:
     """Returns where annealing begins."""
     if first_batch:
         return Choice(
-            f"batch {first_batch:,}", "so many passes in training mode went before, and it goes on."
+            f"batch {first_batch:,}",
+            "the network has made that many passes in training mode, and goes on.",
         )
     return Choice("batch 0", "the network is new.")
 

@@ -144,7 +144,7 @@ def _figures(cells: Mapping[Point, Gain]) -> list[NamedFigure]:
         ),
         (
             "oracle",
-            "What learnt gates lack to the oracle pattern; negative where it does worse.",
+            "How far learnt gates are behind the oracle pattern; negative where they are ahead.",
             "missing, % of the loss",
             missing,
         ),

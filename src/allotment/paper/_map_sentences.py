@@ -103,11 +103,11 @@ def _over_points(usual: Mapping[Point, Gain], labels: Mapping[str, str], ways: W
     worst = min(usual, key=lambda point: usual[point].over_baseline.mean)
     best = max(usual, key=lambda point: usual[point].over_baseline.mean)
     return (
-        f"Of {len(usual)} points, learnt gates are better than the better of "
-        f"{labels[ways.alone.name]} and {labels[ways.shared.name]} in {n_each[1]} and worse in "
-        f"{n_each[-1]}; in the other {n_each[0]} the 90 % interval holds 0. The largest gain is "
-        f"{advantage_text(usual[best].over_baseline)} % of the loss at {best}, the least "
-        f"{advantage_text(usual[worst].over_baseline)} % at {worst}."
+        f"Of {len(usual)} points with {N_TASKS} tasks and width {WIDTH}, learnt gates are better "
+        f"than the better of {labels[ways.alone.name]} and {labels[ways.shared.name]} in "
+        f"{n_each[1]} and worse in {n_each[-1]}; in the other {n_each[0]} the 90 % interval "
+        f"holds 0. The largest gain is {advantage_text(usual[best].over_baseline)} % of the loss "
+        f"at {best}, the least {advantage_text(usual[worst].over_baseline)} % at {worst}."
     )
 
 
