@@ -114,7 +114,7 @@ def test_the_other_widths_and_numbers_of_tasks_at_which_gates_lose_are_named() -
     said = section(a_map(learnt)).sentences[0]
     assert said.endswith(
         "shared bottom. Learnt gates mostly lose with 4 tasks, width 4 and 1,000 and 5,000 "
-        "examples (loss 25 to 100 % higher), with 16 tasks, width 16 and 5,000 examples "
+        "examples (loss 100 % higher to 50 % lower), with 16 tasks, width 16 and 5,000 examples "
         "(loss 50 % higher)."
     )
 

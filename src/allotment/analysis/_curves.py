@@ -34,9 +34,10 @@ class ErrorCurves:
 
 
 def smooth(curve: Floats, window: int) -> Floats:
-    """Returns at each point the mean of the last ``window`` points, of at most half at the start.
+    """Returns at each point the mean of the last ``window`` points, or of half of those so far.
 
-    A curve that falls fast at first would else have a kink where the window leaves its start.
+    The fewer count. A curve that falls fast at first would else have a kink where the window
+    leaves its start.
 
     >>> import numpy as np
     >>> smooth(np.array([4.0, 2.0, 0.0, 4.0]), 2).tolist()

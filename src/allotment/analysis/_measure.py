@@ -48,7 +48,7 @@ def measure(record: RunRecord) -> float:
 def validation_measure(record: RunRecord) -> float:
     """Returns the same of a run on the validation splits, to choose by; NaN where it failed.
 
-    Where a training loss is reported, that is the validation loss, of runs that have one.
+    Where a training loss is reported, it is the validation loss, or else the training loss again.
     """
     seen = record.outcome.validation
     if record.header.measure == "loss" and record.finished and seen is not None:

@@ -60,11 +60,11 @@ def _elsewhere(cells: Mapping[Point, Gain]) -> str:
     said = []
     for (n_tasks, width), by_size in _by_place(cells).items():
         sizes = [n for n in EXAMPLES if _mostly(by_size.get(n, [])) < 0]
-        lost = [c for n in sizes for c in by_size[n] if c.over_baseline.sign < 0]
         if sizes:
+            change = _change([cell for n in sizes for cell in by_size[n]])
             said.append(
                 f"with {n_tasks} tasks, width {width} and {counts_text(sizes)} examples (loss "
-                f"{_change(lost)})"
+                f"{change})"
             )
     return f"Learnt gates mostly lose {', '.join(said)}." if said else ""
 
