@@ -9,7 +9,7 @@ from pytest import MonkeyPatch, approx, fixture, mark, skip
 from sklearn.metrics import accuracy_score, r2_score, roc_auc_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from allotment.data import Array, load
+from allotment.data import DATASETS, Array, load
 from allotment.paper import census
 from allotment.paper._census import (
     GIVEAWAYS,
@@ -108,8 +108,10 @@ BEST = {
 
 @fixture(scope="module")
 def arrays() -> dict[str, Array]:
-    if not os.environ.get("ALLOTMENT_DATA"):
-        skip("needs the census: $ALLOTMENT_DATA names the folder of the data sets")
+    folder = os.environ.get("ALLOTMENT_DATA", "")
+    file_name = DATASETS["census"].file_name
+    if not folder or not (Path(folder) / file_name).is_file():
+        skip(f"$ALLOTMENT_DATA should name a folder with the real {file_name}")
     return load("census")
 
 

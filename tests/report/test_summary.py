@@ -120,3 +120,7 @@ def test_many_methods_share_sentences() -> None:
         "These runs do not tell from it: way 1.",
         f"Behind it, by intervals or seed by seed, each judged alone: {'; '.join(names[2:])}.",
     ]
+    *_, said_of_single = summary_text([found[0], *found[3:]], replace(TWO_PAIRS, rows=rows))
+    assert said_of_single == (
+        f"Without a spread on both sides, and so not judged: {'; '.join(names[1:])}."
+    )

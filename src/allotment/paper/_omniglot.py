@@ -190,6 +190,15 @@ _OPTIONS: Mapping[str, Mapping[str, object]] = {
     "task_routing": {},
     "cmtr": {},
 }
+# Beside ours what Table II has, of the same idea in another network, trained otherwise.
+_PUBLISHED = {
+    name: {CLEAN: OMNIGLOT.report.elsewhere[row]}
+    for name, row in {
+        "soft_ordering": "Soft ordering (Meyerson and Miikkulainen, 2018)",
+        "cmtr": "CMTR (Liang et al., 2018)",
+        "top_k": "Mixture of experts (Ramachandran and Le, 2019)",
+    }.items()
+}
 OTHERWISE = tuple(
     replace(
         method,
@@ -197,6 +206,7 @@ OTHERWISE = tuple(
         label=f"{method.label}, {HOW}",
         allocation=method.allocation.changed(**_OPTIONS[method.name]),
         training={**BEST, **method.training},
+        paper=_PUBLISHED.get(method.name, {}),
     )
     for method in METHODS
     if method.name in _OPTIONS

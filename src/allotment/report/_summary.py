@@ -102,21 +102,22 @@ def _ranked(part: Section, condition: str) -> list[Entry]:
 def _beside_the_best(entries: Sequence[Entry]) -> list[str]:
     """Returns which of many methods these runs tell from the best one, and which they do not."""
     best, *others = entries
-    apart = [row.spec.label for row, value in others if _are_apart(best, (row, value))]
-    equal = [row.spec.label for row, _ in others if row.spec.label not in apart]
+    single = [entry for entry in others if min(best[1].n, entry[1].n) < 2]
+    judged = [entry for entry in others if entry not in single]
+    apart = [entry for entry in judged if _are_apart(best, entry)]
+    equal = [entry for entry in judged if entry not in apart]
     return [
-        f"{what}: {'; '.join(labels)}"
-        for what, labels in (
+        f"{what}: {'; '.join(row.spec.label for row, _ in found)}"
+        for what, found in (
             ("These runs do not tell from it", equal),
             ("Behind it, by intervals or seed by seed, each judged alone", apart),
+            ("Without a spread on both sides, and so not judged", single),
         )
-        if labels
+        if found
     ]
 
 
 def _are_apart(a: Entry, b: Entry) -> bool:
-    if min(a[1].n, b[1].n) < 2:
-        return False
     low, high = paired_difference(a[0].runs, b[0].runs).interval
     return disjoint(a[1], b[1]) or low > 0 or high < 0
 
