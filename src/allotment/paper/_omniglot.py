@@ -181,7 +181,7 @@ def _learnt(name: str, label: str, training: Mapping[str, object]) -> Method:
 
 
 TUNED_ROUNDS = 3_000
-HOW = "alternating steps + all three + elastic augmentation"
+HOW = "alternating steps + all four"
 # Other ways of sharing under the best training; the load of experts ends to be charged with it.
 _OPTIONS: Mapping[str, Mapping[str, object]] = {
     "settling": {"p_init": 0.97},
