@@ -15,52 +15,65 @@ from ..analysis import (
 from ..records import RunRecord
 from ..report import NOTHING, Column, OwnSection, Place, advantage_text, make_table
 from ._causes_report import Runs, finished_runs
-from ._remedy import CONTESTS, GUMBEL, RECOMMENDED, REMEDY_PREFIX, SHARED, Contest
+from ._remedy import CONTESTS, GUMBEL, RECOMMENDED, REMEDY_PREFIX, SHARED, SHARES, Contest
 
 PAGE = frozenset({Place.PAGE})
 N_BETTER = 3  # suites on which it should be better than every fixed pattern
+HELD = (RECOMMENDED.name, SHARES.name, GUMBEL)
 _LABELS = {1: "better than", 0: "not told from", -1: "worse than"}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Standing:
-    """How the recommended allocation does on a suite."""
+    """How a way of sharing does on a suite."""
 
-    contest: Contest
-    runs: Runs
-    recommended: Gain  # over the better fixed pattern
-    gumbel: Gain | None
+    suite: str
+    over_better: Gain  # over the better fixed pattern
     over_each: tuple[Advantage, ...]  # over every fixed pattern
-    chosen: Advantage  # of each seed the run that is best on validation, over the better pattern
-    chosen_over_chosen: Advantage  # over such a choice among the fixed patterns
 
     @property
     def is_worse(self) -> bool:
-        return self.recommended.over_baseline.sign < 0
+        return self.over_better.over_baseline.sign < 0
 
     @property
     def is_better(self) -> bool:
         return all(each.sign > 0 for each in self.over_each)
 
 
-def standing(contest: Contest, records: Sequence[RunRecord]) -> Standing | None:
-    """Returns how it does on a suite, if all fixed patterns ran there."""
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What a contest showed."""
+
+    contest: Contest
+    runs: Runs
+    standings: dict[str, Standing]  # of each way that is held against the fixed patterns
+    chosen: Advantage  # of each seed the run that is best on validation, over the better pattern
+    chosen_over_chosen: Advantage  # over such a choice among the fixed patterns
+
+
+def outcome(contest: Contest, records: Sequence[RunRecord]) -> Outcome | None:
+    """Returns what a contest showed, if the recommended allocation and all fixed patterns ran."""
     runs = finished_runs(REMEDY_PREFIX + contest.name, records)
-    if RECOMMENDED.name not in runs:
-        return None
-    found = gain(runs, RECOMMENDED.name, contest.by_hand)
-    if found is None:
+    found = {name: own for name in HELD if (own := _standing(contest, runs, name)) is not None}
+    if RECOMMENDED.name not in found:
         return None
     chosen = _chosen(runs, [RECOMMENDED.name, *contest.by_hand])
-    return Standing(
+    better = found[RECOMMENDED.name].over_better.baseline
+    return Outcome(
         contest=contest,
         runs=runs,
-        chosen=advantage(chosen, runs[found.baseline]),
+        standings=found,
+        chosen=advantage(chosen, runs[better]),
         chosen_over_chosen=advantage(chosen, _chosen(runs, contest.by_hand)),
-        recommended=found,
-        gumbel=gain(runs, GUMBEL, contest.by_hand) if GUMBEL in runs else None,
-        over_each=tuple(advantage(runs[RECOMMENDED.name], runs[each]) for each in contest.by_hand),
     )
+
+
+def _standing(contest: Contest, runs: Runs, method: str) -> Standing | None:
+    found = gain(runs, method, contest.by_hand) if method in runs else None
+    if found is None:
+        return None
+    over_each = tuple(advantage(runs[method], runs[each]) for each in contest.by_hand)
+    return Standing(suite=contest.name, over_better=found, over_each=over_each)
 
 
 def _chosen(runs: Runs, ways: Sequence[str]) -> list[RunRecord]:
@@ -72,7 +85,7 @@ def _chosen(runs: Runs, ways: Sequence[str]) -> list[RunRecord]:
 
 def contest_section(contest: Contest, records: Sequence[RunRecord]) -> OwnSection:
     """Returns what is shown of a suite: its methods, and what the recommended has over each."""
-    found = standing(contest, records)
+    found = outcome(contest, records)
     if found is None:
         command = f"allotment run remedy --suite {contest.name}"
         return OwnSection(sentences=(f"Not run yet; the command is `{command}`.",))
@@ -93,7 +106,7 @@ def contest_section(contest: Contest, records: Sequence[RunRecord]) -> OwnSectio
     ]
     present = [name for name in labels if name in found.runs]
     return OwnSection(
-        sentences=(_verdict(found),),
+        sentences=tuple(_verdict(found, name) for name in HELD[:2] if name in found.standings),
         tables=(make_table(columns, present),),
         brief=make_table(columns, present, place=Place.TERMINAL),
     )
@@ -118,31 +131,31 @@ def _size(runs: Sequence[RunRecord]) -> str:
     return f"{runs[0].header.n_parameters:,}"
 
 
-def _verdict(found: Standing) -> str:
+def _verdict(found: Outcome, method: str) -> str:
     labels = {method.name: method.label for method in found.contest.methods}
-    own = found.recommended
-    _, _, unit = _units(found.runs[RECOMMENDED.name])
+    own = found.standings[method].over_better
+    _, _, unit = _units(found.runs[method])
     which = "the better fixed pattern" if len(found.contest.by_hand) > 1 else "the fixed pattern"
     return (
-        f"{RECOMMENDED.label} is {_LABELS[own.over_baseline.sign]} {which}, "
+        f"{labels[method]} is {_LABELS[own.over_baseline.sign]} {which}, "
         f"{labels[own.baseline].lower()}: {advantage_text(own.over_baseline)} {unit}."
     )
 
 
 def summary_text(records: Sequence[RunRecord]) -> str:
     """Returns whether the goal is met, and what a choice on validation is worth."""
-    ran = _standings(records)
-    return " ".join([_goal_text(ran), *_choice_text(ran)[:1]])
+    ran = _outcomes(records)
+    return " ".join([_goal_text(ran), *_candidate_text(ran), *_choice_text(ran)[:1]])
 
 
-def _standings(records: Sequence[RunRecord]) -> list[Standing]:
-    """Returns how it does on each of the suites that ran."""
-    return [own for each in CONTESTS if (own := standing(each, records)) is not None]
+def _outcomes(records: Sequence[RunRecord]) -> list[Outcome]:
+    """Returns what each of the contests showed that ran."""
+    return [own for each in CONTESTS if (own := outcome(each, records)) is not None]
 
 
 def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
     """Returns all suites at once, and whether the goal is met."""
-    found = {contest.name: standing(contest, records) for contest in CONTESTS}
+    found = {contest.name: outcome(contest, records) for contest in CONTESTS}
 
     def result(method: str, name: str) -> str:
         own = found[name]
@@ -154,40 +167,44 @@ def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
         contest = next(each for each in CONTESTS if each.name == name)
         return result(contest.alone, name) if contest.alone else "does not fit"
 
-    def over(of: Callable[[Standing], Advantage | None]) -> Callable[[str], str]:
+    def over(of: Callable[[Outcome], Advantage | None]) -> Callable[[str], str]:
         def cell(name: str) -> str:
             own = found[name]
             return advantage_text(None if own is None else of(own))
 
         return cell
 
-    def gumbel(own: Standing) -> Advantage | None:
-        return None if own.gumbel is None else own.gumbel.over_baseline
+    def of_way(method: str) -> Callable[[Outcome], Advantage | None]:
+        def advantage_of(own: Outcome) -> Advantage | None:
+            standing = own.standings.get(method)
+            return None if standing is None else standing.over_better.over_baseline
+
+        return advantage_of
 
     columns: list[Column[str]] = [
         Column("Suite", lambda name: name, kind="name"),
         Column(RECOMMENDED.label, lambda name: result(RECOMMENDED.name, name)),
+        Column(SHARES.label, lambda name: result(SHARES.name, name)),
         Column("Gumbel-Matrix", lambda name: result(GUMBEL, name)),
         Column("Shared bottom (mean)", lambda name: result(SHARED, name)),
         Column("No sharing", alone),
-        Column(
-            "Recommended over the better fixed", over(lambda own: own.recommended.over_baseline)
-        ),
-        Column("Gumbel-Matrix over it", over(gumbel)),
-        Column("Chosen on validation over it", over(lambda own: own.chosen)),
+        Column("Recommended over the better fixed", over(of_way(RECOMMENDED.name))),
+        Column("Shares over it", over(of_way(SHARES.name))),
+        Column("Gumbel-Matrix over it", over(of_way(GUMBEL))),
+        Column("Recommended or fixed, chosen on validation, over it", over(lambda own: own.chosen)),
         Column("… over the fixed so chosen", over(lambda own: own.chosen_over_chosen)),
     ]
     ran = [own for own in found.values() if own is not None]
-    said = [_goal_text(ran), *_choice_text(ran)]
+    said = [_goal_text(ran), *_candidate_text(ran), *_choice_text(ran)]
     return OwnSection(sentences=tuple(said), tables=(make_table(columns, found),))
 
 
-def _choice_text(ran: Sequence[Standing]) -> list[str]:
+def _choice_text(ran: Sequence[Outcome]) -> list[str]:
     """Returns what it is worth to train all ways and to take the one that validation prefers."""
     if not ran:
         return []
 
-    def named(of: Callable[[Standing], Advantage], sign: int) -> str:
+    def named(of: Callable[[Outcome], Advantage], sign: int) -> str:
         return _list([own.contest.name for own in ran if of(own).sign == sign])
 
     return [
@@ -202,14 +219,13 @@ def _choice_text(ran: Sequence[Standing]) -> list[str]:
     ]
 
 
-def _goal_text(ran: Sequence[Standing]) -> str:
+def _goal_text(ran: Sequence[Outcome]) -> str:
     """Returns whether the goal is met: nowhere worse, and better on at least three suites."""
     if not ran:
         return "The recommended allocation (`allotment run remedy --suite NAME`) is not run yet."
-    worse = [own.contest.name for own in ran if own.is_worse]
-    better = [own.contest.name for own in ran if own.is_better]
-    present = [own.contest for own in ran]
-    missing = [each.name for each in CONTESTS if each not in present]
+    found = [own.standings[RECOMMENDED.name] for own in ran]
+    worse, better = _losses(found), _wins(found)
+    missing = _missing(found)
     left = f" Not run yet: {_list(missing)}." if missing else ""
     return (
         "The goal for `al.recommended`, the allocation to begin with, is never to be worse than "
@@ -218,6 +234,33 @@ def _goal_text(ran: Sequence[Standing]) -> str:
         f"{len(ran)} that ran, with fresh seeds, it beats both on {_list(better)} and loses to the "
         f"better one on {_list(worse)} (90 % intervals, seed by seed).{left}"
     )
+
+
+def _candidate_text(ran: Sequence[Outcome]) -> list[str]:
+    """Returns how the candidate does where it ran."""
+    found = [own.standings[SHARES.name] for own in ran if SHARES.name in own.standings]
+    if not found:
+        return []
+    missing = _missing(found)
+    left = f" Not run yet: {_list(missing)}." if missing else ""
+    return [
+        "Shares (`SoftmaxMatrix`), a candidate to take its place, learn how much of each component "
+        "a task takes and have no gates. With the same seeds they beat both on "
+        f"{_list(_wins(found))} and lose to the better one on {_list(_losses(found))}.{left}"
+    ]
+
+
+def _wins(found: Sequence[Standing]) -> list[str]:
+    return [own.suite for own in found if own.is_better]
+
+
+def _losses(found: Sequence[Standing]) -> list[str]:
+    return [own.suite for own in found if own.is_worse]
+
+
+def _missing(found: Sequence[Standing]) -> list[str]:
+    ran = [own.suite for own in found]
+    return [each.name for each in CONTESTS if each.name not in ran]
 
 
 def _is_met(worse: Sequence[str], better: Sequence[str], missing: Sequence[str]) -> str:
