@@ -18,7 +18,7 @@ REMEDY_PREFIX = "remedy_"
 FIRST_SEED = 10_000  # all that was chosen was chosen with seeds below
 RECOMMENDED = Method(name="recommended", label="Recommended", allocation=using(recommended))
 # Chosen as a candidate on validation, with seeds of the causes (the log has the numbers).
-SHARES = Method(name="shares", label="Shares", allocation=using(SoftmaxMatrix))
+SHARES = Method(name="shares", label="Softmax", allocation=using(SoftmaxMatrix))
 SHARED = "shared_bottom_mean"
 GUMBEL = "gumbel"
 
@@ -119,8 +119,8 @@ CONTESTS = (
 REMEDIES = tuple(remedy(contest) for contest in CONTESTS)
 REMEDY_TEXT = (
     "`al.recommended` beside the fixed patterns, no sharing and a shared bottom, on test examples; "
-    "and beside shares, a candidate to take its place: a softmax of each task over the components "
-    "of a layer (`SoftmaxMatrix`), without gates and without draws. "
+    "and beside a candidate to take its place, a softmax of each task over the components of a "
+    "layer (`SoftmaxMatrix`), without gates and without draws. "
     f"Nothing was chosen by them, nor with seeds from {FIRST_SEED:,} on, which these runs have. "
     "Learning rates are chosen on validation as in the comparison, for each method the same way. "
     "Gains are over the better of the two fixed patterns, seed by seed, with 90 % intervals: "

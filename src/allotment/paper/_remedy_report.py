@@ -244,9 +244,9 @@ def _candidate_text(ran: Sequence[Outcome]) -> list[str]:
     missing = _missing(found)
     left = f" Not run yet: {_list(missing)}." if missing else ""
     return [
-        "Shares (`SoftmaxMatrix`), a candidate to take its place, learn how much of each component "
-        "a task takes and have no gates. With the same seeds they beat both on "
-        f"{_list(_wins(found))} and lose to the better one on {_list(_losses(found))}.{left}"
+        "A candidate to take its place, a softmax of each task over components (`SoftmaxMatrix`), "
+        "learns how much of each a task takes and has no gates. With the same seeds it beats both "
+        f"on {_list(_wins(found))} and loses to the better one on {_list(_losses(found))}.{left}"
     ]
 
 
