@@ -70,7 +70,7 @@ def test_kept_results_are_of_declared_methods(experiment: Experiment) -> None:
         assert header["condition"] in experiment.data.conditions
         method = experiment.method(header["method"])
         restored = method.allocation.as_recorded(header["settings"]["allocation"])
-        assert restored(2, 4, n_features=3).is_learnt == method.is_learnt
+        assert restored(2, 8, n_features=3).is_learnt == method.is_learnt
 
 
 @mark.parametrize("name", ["comparison_two_pairs", "comparison_digits"])

@@ -21,6 +21,7 @@ from ._champion import ChampionChallenger as ChampionChallenger
 from ._conditional_masks import ScoreFunctionByExample as ScoreFunctionByExample
 from ._cross_stitch import CrossStitch as CrossStitch
 from ._dselect_k import DSelectK as DSelectK
+from ._entmax import EntmaxMatrix as EntmaxMatrix
 from ._fixed import FixedMatrix as FixedMatrix
 from ._fixed import NoSharing as NoSharing
 from ._fixed import SharedBottom as SharedBottom
