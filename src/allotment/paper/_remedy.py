@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from ..allocation import SoftmaxMatrix, recommended
+from ..allocation import EntmaxMatrix, SoftmaxMatrix, recommended
 from ..experiments import Experiment, Method, using
 from ..records import RunRecord
 from ._comparison import COMPARED, PAIRS, WELL_TRAINED
@@ -17,8 +17,11 @@ if TYPE_CHECKING:
 REMEDY_PREFIX = "remedy_"
 FIRST_SEED = 10_000  # all that was chosen was chosen with seeds below
 RECOMMENDED = Method(name="recommended", label="Recommended", allocation=using(recommended))
-# Chosen as a candidate on validation, with seeds of the causes (the log has the numbers).
-SHARES = Method(name="shares", label="Softmax", allocation=using(SoftmaxMatrix))
+# What may take its place; chosen on validation, with seeds of the causes (the log has numbers).
+CANDIDATES = (
+    Method(name="shares", label="Softmax", allocation=using(SoftmaxMatrix)),
+    Method(name="sparse_shares", label="Entmax", allocation=using(EntmaxMatrix)),
+)
 SHARED = "shared_bottom_mean"
 GUMBEL = "gumbel"
 
@@ -46,7 +49,7 @@ class Contest:
     @property
     def methods(self) -> list[Method]:
         others = (self.comparison.method(name) for name in (GUMBEL, *self.by_hand))
-        return [RECOMMENDED, SHARES, *others]
+        return [RECOMMENDED, *CANDIDATES, *others]
 
 
 def _section(contest: Contest, records: Sequence[RunRecord]) -> "OwnSection":
@@ -119,8 +122,9 @@ CONTESTS = (
 REMEDIES = tuple(remedy(contest) for contest in CONTESTS)
 REMEDY_TEXT = (
     "`al.recommended` beside the fixed patterns, no sharing and a shared bottom, on test examples; "
-    "and beside a candidate to take its place, a softmax of each task over the components of a "
-    "layer (`SoftmaxMatrix`), without gates and without draws. "
+    "and beside two candidates to take its place: shares of a layer's components that each task "
+    "learns without gates and draws, by a softmax (`SoftmaxMatrix`), or by an entmax "
+    "(`EntmaxMatrix`), which makes some of them 0. "
     f"Nothing was chosen by them, nor with seeds from {FIRST_SEED:,} on, which these runs have. "
     "Learning rates are chosen on validation as in the comparison, for each method the same way. "
     "Gains are over the better of the two fixed patterns, seed by seed, with 90 % intervals: "

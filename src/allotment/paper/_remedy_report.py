@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from ..analysis import (
     Advantage,
@@ -15,11 +16,13 @@ from ..analysis import (
 from ..records import RunRecord
 from ..report import NOTHING, Column, OwnSection, Place, advantage_text, make_table
 from ._causes_report import Runs, finished_runs
-from ._remedy import CONTESTS, GUMBEL, RECOMMENDED, REMEDY_PREFIX, SHARED, SHARES, Contest
+from ._remedy import CANDIDATES, CONTESTS, GUMBEL, RECOMMENDED, REMEDY_PREFIX, SHARED, Contest
 
 PAGE = frozenset({Place.PAGE})
+GAINS = "Gains over the better fixed pattern, seed by seed, with 90 % intervals:"
 N_BETTER = 3  # suites on which it should be better than every fixed pattern
-HELD = (RECOMMENDED.name, SHARES.name, GUMBEL)
+OURS = {method.name: method.label for method in (RECOMMENDED, *CANDIDATES)}
+HELD = {**OURS, GUMBEL: "Gumbel-Matrix"}  # against the fixed patterns
 _LABELS = {1: "better than", 0: "not told from", -1: "worse than"}
 
 
@@ -106,7 +109,7 @@ def contest_section(contest: Contest, records: Sequence[RunRecord]) -> OwnSectio
     ]
     present = [name for name in labels if name in found.runs]
     return OwnSection(
-        sentences=tuple(_verdict(found, name) for name in HELD[:2] if name in found.standings),
+        sentences=tuple(_verdict(found, name) for name in OURS if name in found.standings),
         tables=(make_table(columns, present),),
         brief=make_table(columns, present, place=Place.TERMINAL),
     )
@@ -145,7 +148,7 @@ def _verdict(found: Outcome, method: str) -> str:
 def summary_text(records: Sequence[RunRecord]) -> str:
     """Returns whether the goal is met, and what a choice on validation is worth."""
     ran = _outcomes(records)
-    return " ".join([_goal_text(ran), *_candidate_text(ran), *_choice_text(ran)[:1]])
+    return " ".join([_goal_text(ran), *_candidate_texts(ran), *_choice_text(ran)[:1]])
 
 
 def _outcomes(records: Sequence[RunRecord]) -> list[Outcome]:
@@ -174,29 +177,26 @@ def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
 
         return cell
 
-    def of_way(method: str) -> Callable[[Outcome], Advantage | None]:
-        def advantage_of(own: Outcome) -> Advantage | None:
-            standing = own.standings.get(method)
-            return None if standing is None else standing.over_better.over_baseline
-
-        return advantage_of
-
-    columns: list[Column[str]] = [
-        Column("Suite", lambda name: name, kind="name"),
-        Column(RECOMMENDED.label, lambda name: result(RECOMMENDED.name, name)),
-        Column(SHARES.label, lambda name: result(SHARES.name, name)),
-        Column("Gumbel-Matrix", lambda name: result(GUMBEL, name)),
-        Column("Shared bottom (mean)", lambda name: result(SHARED, name)),
-        Column("No sharing", alone),
-        Column("Recommended over the better fixed", over(of_way(RECOMMENDED.name))),
-        Column("Shares over it", over(of_way(SHARES.name))),
-        Column("Gumbel-Matrix over it", over(of_way(GUMBEL))),
-        Column("Recommended or fixed, chosen on validation, over it", over(lambda own: own.chosen)),
+    suite = Column[str]("Suite", lambda name: name, kind="name")
+    labels = {**HELD, SHARED: "Shared bottom (mean)"}
+    results = [Column(labels[way], partial(result, way)) for way in labels]
+    gains = [Column(HELD[way], over(partial(_over_better, way))) for way in HELD]
+    choices: list[Column[str]] = [
+        Column("Recommended or fixed, chosen on validation", over(lambda own: own.chosen)),
         Column("… over the fixed so chosen", over(lambda own: own.chosen_over_chosen)),
     ]
     ran = [own for own in found.values() if own is not None]
-    said = [_goal_text(ran), *_candidate_text(ran), *_choice_text(ran)]
-    return OwnSection(sentences=tuple(said), tables=(make_table(columns, found),))
+    said = [_goal_text(ran), *_candidate_texts(ran), *_choice_text(ran)]
+    tables = (
+        make_table([suite, *results, Column("No sharing", alone)], found, "Results on tests:"),
+        make_table([suite, *gains, *choices], found, GAINS),
+    )
+    return OwnSection(sentences=tuple(said), tables=tables)
+
+
+def _over_better(method: str, own: Outcome) -> Advantage | None:
+    found = own.standings.get(method)
+    return None if found is None else found.over_better.over_baseline
 
 
 def _choice_text(ran: Sequence[Outcome]) -> list[str]:
@@ -236,18 +236,20 @@ def _goal_text(ran: Sequence[Outcome]) -> str:
     )
 
 
-def _candidate_text(ran: Sequence[Outcome]) -> list[str]:
-    """Returns how the candidate does where it ran."""
-    found = [own.standings[SHARES.name] for own in ran if SHARES.name in own.standings]
-    if not found:
-        return []
-    missing = _missing(found)
-    left = f" Not run yet: {_list(missing)}." if missing else ""
-    return [
-        "A candidate to take its place, a softmax of each task over components (`SoftmaxMatrix`), "
-        "learns how much of each a task takes and has no gates. With the same seeds it beats both "
-        f"on {_list(_wins(found))} and loses to the better one on {_list(_losses(found))}.{left}"
-    ]
+def _candidate_texts(ran: Sequence[Outcome]) -> list[str]:
+    """Returns how the candidates do where they ran, a sentence each."""
+    said = []
+    for method in CANDIDATES:
+        found = [own.standings[method.name] for own in ran if method.name in own.standings]
+        if not found:
+            continue
+        missing = _missing(found)
+        left = f" (not run yet: {_list(missing)})" if missing else ""
+        said.append(
+            f"{method.label} (`{method.allocation.name}`), a candidate to take its place, beats "
+            f"both on {_list(_wins(found))} and loses to the better one on {_list(_losses(found))}{left}."
+        )
+    return said
 
 
 def _wins(found: Sequence[Standing]) -> list[str]:
