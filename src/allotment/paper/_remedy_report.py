@@ -19,7 +19,7 @@ from ._causes_report import Runs, finished_runs
 from ._remedy import CANDIDATES, CONTESTS, GUMBEL, RECOMMENDED, REMEDY_PREFIX, SHARED, Contest
 
 PAGE = frozenset({Place.PAGE})
-GAINS = "Gains over the better fixed pattern, seed by seed, with 90 % intervals:"
+GAINS = "Gains over the better fixed pattern, seed by seed, with 90 % intervals"
 N_BETTER = 3  # suites on which it should be better than every fixed pattern
 OURS = {method.name: method.label for method in (RECOMMENDED, *CANDIDATES)}
 HELD = {**OURS, GUMBEL: "Gumbel-Matrix"}  # against the fixed patterns
@@ -188,7 +188,7 @@ def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
     ran = [own for own in found.values() if own is not None]
     said = [_goal_text(ran), *_candidate_texts(ran), *_choice_text(ran)]
     tables = (
-        make_table([suite, *results, Column("No sharing", alone)], found, "Results on tests:"),
+        make_table([suite, *results, Column("No sharing", alone)], found, "Results on tests"),
         make_table([suite, *gains, *choices], found, GAINS),
     )
     return OwnSection(sentences=tuple(said), tables=tables)
@@ -247,7 +247,8 @@ def _candidate_texts(ran: Sequence[Outcome]) -> list[str]:
         left = f" (not run yet: {_list(missing)})" if missing else ""
         said.append(
             f"{method.label} (`{method.allocation.name}`), a candidate to take its place, beats "
-            f"both on {_list(_wins(found))} and loses to the better one on {_list(_losses(found))}{left}."
+            f"both on {_list(_wins(found))} and loses to the better one on "
+            f"{_list(_losses(found))}{left}."
         )
     return said
 

@@ -2,7 +2,7 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib.resources import files
 from textwrap import fill
@@ -200,7 +200,7 @@ def markdown_part(
     <BLANKLINE>
     """
     blocks = [f"## {title}", fill(text, 100), "\n".join(f"- {said}" for said in own.sentences)]
-    head = "\n\n".join([*blocks, *map(markdown_table, own.tables)]) + "\n"
+    head = _joined([*blocks, *_table_blocks(own.tables)])
     parts = [section(records, spec) for spec in specs]
     return "\n".join([head, *(_section_text(part, level=3) for part in parts)])
 
@@ -214,16 +214,30 @@ def _section_text(part: Section, level: int = 2) -> str:
         part.spec.remark,
         provenance_text(part),
     ]
-    tables = []
-    for table in section_tables(part):
-        tables += [f"{table.caption}:" if table.caption else "", markdown_table(table)]
-        tables.append(" ".join(table.notes))
+    tables = _table_blocks(section_tables(part))
     pictures = [
         f"![{figure.caption}](figures/{figure.name}.png)\n\n*{figure.caption}*"
         for figure in section_figures(part)
     ]
     # A section of its own kind has one picture of all that its tables say.
     blocks += [*tables, *pictures] if part.own is None else [*pictures, *tables]
+    return _joined(blocks)
+
+
+def _table_blocks(tables: Iterable[Table]) -> list[str]:
+    """Returns what stands in Markdown for each table: its caption, the table, and its notes."""
+    return [
+        block
+        for table in tables
+        for block in (
+            f"{table.caption}:" if table.caption else "",
+            markdown_table(table),
+            " ".join(table.notes),
+        )
+    ]
+
+
+def _joined(blocks: Iterable[str]) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
