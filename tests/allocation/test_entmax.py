@@ -2,7 +2,7 @@
 
 import torch
 from pytest import mark
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import vmap
 from torch.testing import assert_close
 
@@ -20,6 +20,14 @@ from tests.training.toy import N_INPUTS, a_network, fitted
 
 def entmax_network() -> MultiTaskNetwork:
     return a_network(EntmaxMatrix(2, 3))
+
+
+def matrix_of(network: MultiTaskNetwork) -> Tensor:
+    return network.modular_layers[0].allocation.matrix()
+
+
+def n_parameters(module: nn.Module) -> int:
+    return sum(parameter.numel() for parameter in module.parameters())
 
 
 def by_bisection(scores: Tensor) -> Tensor:
@@ -82,14 +90,40 @@ def test_shares_start_equal_and_have_a_gradient() -> None:
     assert (matrix.logits.grad[[0, 2]] == 0).all()
 
 
-def test_a_share_of_zero_comes_back_where_others_fall() -> None:
-    matrix = EntmaxMatrix(1, 2)
-    with torch.no_grad():
-        matrix.logits.copy_(torch.tensor([[3.0, 0.0]]))
-    assert matrix.matrix().tolist() == [[1.0, 0.0]]
-    with torch.no_grad():
-        matrix.logits[0, 0] = 1.0
-    assert (matrix.matrix() > 0).all()
+def test_float32_is_as_good_as_its_rounding() -> None:
+    for scale in (0.0, 1.0, 100.0, 1e6, 1e20):
+        for n in (1, 2, 7, 200):
+            scores = scale * torch.randn(20, n)
+            assert_close(entmax(scores).double(), entmax(scores.double()), rtol=0, atol=1e-5)
+    assert_close(entmax(torch.tensor([9.0, 9.0, 0.0])), torch.tensor([0.5, 0.5, 0.0]))
+    assert entmax(torch.tensor([2.0, 0.0, 0.0])).tolist() == [1.0, 0.0, 0.0]
+
+
+@mark.usefixtures("double")
+def test_a_share_of_zero_comes_back_where_two_others_move() -> None:
+    logits = torch.tensor([1.0, -0.5, -1.0], requires_grad=True)
+    for _ in range(200):
+        shares = entmax(logits)
+        if shares[2] > 0:
+            break
+        (gradient,) = torch.autograd.grad(shares[0], logits)
+        assert gradient[2] == 0
+        logits = (logits - 0.05 * gradient).detach().requires_grad_()
+    assert shares[2] > 0
+
+
+def test_a_task_that_is_left_with_one_component_stays_with_it() -> None:
+    logits = torch.tensor([3.0, 0.0, 0.0], requires_grad=True)
+    for share in entmax(logits):
+        (gradient,) = torch.autograd.grad(share, logits, retain_graph=True)
+        assert (gradient == 0).all()
+
+
+def test_scores_that_are_not_finite_spoil_their_own_row_alone() -> None:
+    scores = torch.tensor([[float("nan"), 0.0], [1.0, 0.0]])
+    for found in (entmax(scores), vmap(entmax)(scores)):
+        assert found[0].isnan().all()
+        assert_close(found[1], entmax(scores[1]))
 
 
 def test_tasks_of_several_runs_find_their_rows() -> None:
@@ -119,6 +153,19 @@ def test_what_has_no_share_is_not_extracted() -> None:
     x = torch.randn(7, N_INPUTS)
     alone = extract(network, 1)
     assert_close(alone(x), network(x, 1), rtol=0, atol=1e-6)
-    n_left = sum(p.numel() for p in alone.parameters())
-    n_each = sum(p.numel() for p in network.modular_layers[0].components[0].parameters())
-    assert n_left < sum(p.numel() for p in network.parameters()) - n_each
+    shares = matrix_of(network)[1]
+    assert (shares > 0).tolist() == [True, True, False]
+    n_parts = sum(p.numel() for p in network.modular_layers[0].components[2].parameters())
+    others = EntmaxMatrix(2, 3)  # with these all are kept
+    assert n_parameters(extract(a_network(others), 1)) - n_parameters(alone) == n_parts
+
+
+@mark.usefixtures("double")
+def test_components_without_a_share_are_dropped_and_nothing_changes() -> None:
+    matrix = EntmaxMatrix(2, 4)
+    with torch.no_grad():
+        matrix.logits.copy_(torch.tensor([[0.0, 0.3, -5.0, -5.0], [0.2, -5.0, -5.0, 0.1]]))
+    before = matrix.matrix()
+    assert (before[:, 2] == 0).all()
+    matrix.keep_components([0, 1, 3])
+    assert_close(matrix.matrix(), before[:, [0, 1, 3]], rtol=0, atol=1e-12)

@@ -232,10 +232,16 @@ def test_candidates_are_held_against_the_same_patterns() -> None:
     found = [*contest_runs("digits", 0.8, shares=0.9), *contest_runs("census", 0.8, shares=0.75)]
     said = remedy_summary([*found, *contest_runs("two_pairs", 0.8)])
     assert (
-        "Softmax (`SoftmaxMatrix`), a candidate to take its place, beats both on digits and loses "
-        "to the better one on census (not run yet: two_pairs, mnist, clusters, omniglot)."
+        "Softmax (`SoftmaxMatrix`), a candidate for its place, is better than every fixed pattern "
+        "on digits, worse than the better one on census, and not told from it on none (not run "
+        "yet: two_pairs, mnist, clusters, omniglot)."
     ) in said
     assert "EntmaxMatrix" not in said
+    own = contest_section(CONTESTS[1], found)
+    assert own.sentences[1].startswith(
+        "Softmax is better than the better fixed pattern, no sharing"
+    )
+    assert own.sentences[1].endswith(" points.") and len(own.sentences) == 2
     assert "a candidate" not in goal(digits=0.9)
 
 
@@ -247,8 +253,8 @@ def test_the_page_keeps_a_row_for_suites_that_did_not_run() -> None:
     assert results["mnist"] == tuple(6 * ["not run"])
     assert results["clusters"][-1] == "does not fit"
     assert results["digits"][0].startswith("91.5 ± ")  # percent, over four seeds
-    assert results["digits"][1] == gains["digits"][1] == "–"
-    assert gains["mnist"] == tuple(6 * ["–"])
+    assert results["digits"][1] == gains["digits"][1] == "not run"
+    assert gains["mnist"] == tuple(6 * ["not run"])
     assert gains["digits"][0].startswith("+10.")
 
 

@@ -15,8 +15,8 @@ class EntmaxMatrix(SoftmaxMatrix):
     components is ours. Nothing is drawn, so that training and evaluation see the same network, and
     what has no share for a task is left out where the task is extracted.
 
-    Shares start equal. One that reached 0 has no gradient of its own, and comes back where those
-    of others fall.
+    Shares start equal. One that reached 0 has no gradient of its own, and comes back only where
+    the shares of at least two others move. A task that is left with one component stays with it.
 
     >>> EntmaxMatrix(2, 4).matrix()
     tensor([[0.2500, 0.2500, 0.2500, 0.2500],
@@ -32,18 +32,23 @@ class EntmaxMatrix(SoftmaxMatrix):
 
 
 def entmax(scores: Tensor) -> Tensor:
-    """Returns shares ``[..., C]`` that sum to 1: ``max(scores / 2 - t, 0) ** 2`` with one such t.
+    """Returns shares ``[..., C]``: ``max(scores / 2 - t, 0) ** 2`` with the t that makes 1 of them.
+
+    The t is found as published (their Algorithm 2), from the scores in descending order.
 
     >>> entmax(torch.tensor([2.0, 1.0, 0.0, -1.0]))
     tensor([0.8307, 0.1693, 0.0000, 0.0000])
     """
     halves = scores / 2
-    halves = halves - halves.amax(dim=-1, keepdim=True).detach()  # t moves with them
+    # t moves with them, and what is more than 1 below the highest has no share.
+    halves = (halves - halves.amax(dim=-1, keepdim=True).detach()).clamp_min(-1)
     ordered = halves.sort(dim=-1, descending=True).values
     n = torch.arange(1, scores.shape[-1] + 1, dtype=scores.dtype, device=scores.device)
     # If the n highest had all of it, their squares would sum to 1 with this t.
     mean = ordered.cumsum(dim=-1) / n
     variance = ordered.square().cumsum(dim=-1) / n - mean.square()
+    # A root of 0 would have no finite gradient, also where its value is not used.
     thresholds = mean - (1 / n - variance).clamp_min(torch.finfo(scores.dtype).tiny).sqrt()
     n_shares = (thresholds <= ordered).sum(dim=-1, keepdim=True)
-    return (halves - thresholds.gather(-1, n_shares - 1)).clamp_min(0).square()
+    last = n_shares.clamp_min(1) - 1  # of scores that are not finite none is counted
+    return (halves - thresholds.gather(-1, last)).clamp_min(0).square()

@@ -101,7 +101,7 @@ METHODS = (
         allocation=using(SoftmaxMatrix),
         structure=structures.soft_ordering,
     ),
-    Method(name="entmax", label="Sparse shares (entmax)", allocation=using(EntmaxMatrix)),
+    Method(name="entmax", label="Entmax", allocation=using(EntmaxMatrix)),
     Method(name="dselect_k", label="DSelect-k", allocation=using(DSelectK, k=2, entropy=0.01)),
     # By example.
     Method(

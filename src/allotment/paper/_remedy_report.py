@@ -14,7 +14,7 @@ from ..analysis import (
     measure,
 )
 from ..records import RunRecord
-from ..report import NOTHING, Column, OwnSection, Place, advantage_text, make_table
+from ..report import Column, OwnSection, Place, advantage_text, make_table
 from ._causes_report import Runs, finished_runs
 from ._remedy import CANDIDATES, CONTESTS, GUMBEL, RECOMMENDED, REMEDY_PREFIX, SHARED, Contest
 
@@ -22,7 +22,7 @@ PAGE = frozenset({Place.PAGE})
 GAINS = "Gains over the better fixed pattern, seed by seed, with 90 % intervals"
 N_BETTER = 3  # suites on which it should be better than every fixed pattern
 OURS = {method.name: method.label for method in (RECOMMENDED, *CANDIDATES)}
-HELD = {**OURS, GUMBEL: "Gumbel-Matrix"}  # against the fixed patterns
+JUDGED = {**OURS, GUMBEL: "Gumbel-Matrix"}  # by what they gain over the fixed patterns
 _LABELS = {1: "better than", 0: "not told from", -1: "worse than"}
 
 
@@ -57,7 +57,7 @@ class Outcome:
 def outcome(contest: Contest, records: Sequence[RunRecord]) -> Outcome | None:
     """Returns what a contest showed, if the recommended allocation and all fixed patterns ran."""
     runs = finished_runs(REMEDY_PREFIX + contest.name, records)
-    found = {name: own for name in HELD if (own := _standing(contest, runs, name)) is not None}
+    found = {name: own for name in JUDGED if (own := _standing(contest, runs, name)) is not None}
     if RECOMMENDED.name not in found:
         return None
     chosen = _chosen(runs, [RECOMMENDED.name, *contest.by_hand])
@@ -163,7 +163,7 @@ def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
     def result(method: str, name: str) -> str:
         own = found[name]
         if own is None or method not in own.runs:
-            return NOTHING if own else "not run"
+            return "not run"
         return _result(own.runs[method], _units(own.runs[method])[0])
 
     def alone(name: str) -> str:
@@ -173,22 +173,27 @@ def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
     def over(of: Callable[[Outcome], Advantage | None]) -> Callable[[str], str]:
         def cell(name: str) -> str:
             own = found[name]
-            return advantage_text(None if own is None else of(own))
+            gained = None if own is None else of(own)
+            return "not run" if gained is None else advantage_text(gained)
 
         return cell
 
     suite = Column[str]("Suite", lambda name: name, kind="name")
-    labels = {**HELD, SHARED: "Shared bottom (mean)"}
+    labels = {**JUDGED, SHARED: "Shared bottom (mean)"}
     results = [Column(labels[way], partial(result, way)) for way in labels]
-    gains = [Column(HELD[way], over(partial(_over_better, way))) for way in HELD]
+    gains = [Column(JUDGED[way], over(partial(_over_better, way))) for way in JUDGED]
     choices: list[Column[str]] = [
         Column("Recommended or fixed, chosen on validation", over(lambda own: own.chosen)),
-        Column("… over the fixed so chosen", over(lambda own: own.chosen_over_chosen)),
+        Column("The same, over the fixed so chosen", over(lambda own: own.chosen_over_chosen)),
     ]
     ran = [own for own in found.values() if own is not None]
     said = [_goal_text(ran), *_candidate_texts(ran), *_choice_text(ran)]
     tables = (
-        make_table([suite, *results, Column("No sharing", alone)], found, "Results on tests"),
+        make_table(
+            [suite, *results, Column("No sharing", alone)],
+            found,
+            "Test results, in % or as the loss (two_pairs)",
+        ),
         make_table([suite, *gains, *choices], found, GAINS),
     )
     return OwnSection(sentences=tuple(said), tables=tables)
@@ -243,12 +248,13 @@ def _candidate_texts(ran: Sequence[Outcome]) -> list[str]:
         found = [own.standings[method.name] for own in ran if method.name in own.standings]
         if not found:
             continue
-        missing = _missing(found)
+        missing, wins, losses = _missing(found), _wins(found), _losses(found)
+        equal = [own.suite for own in found if own.suite not in (*wins, *losses)]
         left = f" (not run yet: {_list(missing)})" if missing else ""
         said.append(
-            f"{method.label} (`{method.allocation.name}`), a candidate to take its place, beats "
-            f"both on {_list(_wins(found))} and loses to the better one on "
-            f"{_list(_losses(found))}{left}."
+            f"{method.label} (`{method.allocation.name}`), a candidate for its place, is better "
+            f"than every fixed pattern on {_list(wins)}, worse than the better one on "
+            f"{_list(losses)}, and not told from it on {_list(equal)}{left}."
         )
     return said
 

@@ -102,19 +102,16 @@ def _ranked(part: Section, condition: str) -> list[Entry]:
 def _beside_the_best(entries: Sequence[Entry]) -> list[str]:
     """Returns which of many methods these runs tell from the best one, and which they do not."""
     best, *others = entries
-    single = [entry for entry in others if min(best[1].n, entry[1].n) < 2]
-    judged = [entry for entry in others if entry not in single]
-    apart = [entry for entry in judged if _are_apart(best, entry)]
-    equal = [entry for entry in judged if entry not in apart]
-    return [
-        f"{what}: {'; '.join(row.spec.label for row, _ in found)}"
-        for what, found in (
-            ("These runs do not tell from it", equal),
-            ("Behind it, by intervals or seed by seed, each judged alone", apart),
-            ("Without a spread on both sides, and so not judged", single),
-        )
-        if found
-    ]
+    equal = "These runs do not tell from it"
+    apart = "Behind it, by intervals or seed by seed, each judged alone"
+    single = "Without a spread on both sides, and so not judged"
+    found: dict[str, list[str]] = {equal: [], apart: [], single: []}
+    for row, value in others:
+        if min(best[1].n, value.n) < 2:
+            found[single].append(row.spec.label)
+        else:
+            found[apart if _are_apart(best, (row, value)) else equal].append(row.spec.label)
+    return [f"{what}: {'; '.join(labels)}" for what, labels in found.items() if labels]
 
 
 def _are_apart(a: Entry, b: Entry) -> bool:
