@@ -23,7 +23,7 @@ from allotment.paper._causes_report import causes_section, rows
 from allotment.paper._changes import CHANGES, PLAIN
 from allotment.paper._comparison import COMPARED
 from allotment.paper._remedy import CONTESTS, FIRST_SEED
-from allotment.paper._remedy_report import contest_section, outcome
+from allotment.paper._remedy_report import contest_result, contest_section
 from allotment.records import RunRecord
 from allotment.report import advantage_text, markdown_part
 from tests.records.made_up import a_header, a_record, an_outcome, failed_run
@@ -159,7 +159,7 @@ def contest_runs(
 
 def test_the_remedy_is_held_against_the_better_fixed_pattern_on_the_test() -> None:
     (digits,) = (each for each in CONTESTS if each.name == "digits")
-    shown = outcome(digits, contest_runs("digits", 0.75, other=0.9))
+    shown = contest_result(digits, contest_runs("digits", 0.75, other=0.9))
     assert shown is not None
     found = shown.standings["recommended"]
     assert found.is_worse and not found.is_better
@@ -173,7 +173,7 @@ def test_the_remedy_is_held_against_the_better_fixed_pattern_on_the_test() -> No
 
 def test_better_than_one_fixed_pattern_is_not_better_than_both() -> None:
     (digits,) = (each for each in CONTESTS if each.name == "digits")
-    shown = outcome(digits, contest_runs("digits", 0.8))
+    shown = contest_result(digits, contest_runs("digits", 0.8))
     assert shown is not None
     found = shown.standings["recommended"]
     assert not found.is_worse and not found.is_better
@@ -192,7 +192,7 @@ def test_a_choice_of_each_seed_goes_by_validation_alone() -> None:
                 experiment="remedy_digits", method=method, seed=seed, measure="accuracy"
             )
             records.append(a_record(replace_settings(header), an_outcome(**seen)))
-    found = outcome(digits, records)
+    found = contest_result(digits, records)
     assert found is not None
     assert found.chosen.mean == approx(0.5 * (90 + 70) - 80)
     # Of the fixed patterns, the first at even seeds (where both are level), else the other.
@@ -237,7 +237,8 @@ def test_candidates_are_held_against_the_same_patterns() -> None:
         "yet: two_pairs, mnist, clusters, omniglot)."
     ) in said
     assert "EntmaxMatrix" not in said
-    own = contest_section(CONTESTS[1], found)
+    (digits,) = (each for each in CONTESTS if each.name == "digits")
+    own = contest_section(digits, found)
     assert own.sentences[1].startswith(
         "Softmax is better than the better fixed pattern, no sharing"
     )

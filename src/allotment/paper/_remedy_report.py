@@ -44,7 +44,7 @@ class Standing:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
+class ContestResult:
     """What a contest showed."""
 
     contest: Contest
@@ -54,7 +54,7 @@ class Outcome:
     chosen_over_chosen: Advantage  # over such a choice among the fixed patterns
 
 
-def outcome(contest: Contest, records: Sequence[RunRecord]) -> Outcome | None:
+def contest_result(contest: Contest, records: Sequence[RunRecord]) -> ContestResult | None:
     """Returns what a contest showed, if the recommended allocation and all fixed patterns ran."""
     runs = finished_runs(REMEDY_PREFIX + contest.name, records)
     found = {name: own for name in JUDGED if (own := _standing(contest, runs, name)) is not None}
@@ -62,7 +62,7 @@ def outcome(contest: Contest, records: Sequence[RunRecord]) -> Outcome | None:
         return None
     chosen = _chosen(runs, [RECOMMENDED.name, *contest.by_hand])
     better = found[RECOMMENDED.name].over_better.baseline
-    return Outcome(
+    return ContestResult(
         contest=contest,
         runs=runs,
         standings=found,
@@ -88,7 +88,7 @@ def _chosen(runs: Runs, ways: Sequence[str]) -> list[RunRecord]:
 
 def contest_section(contest: Contest, records: Sequence[RunRecord]) -> OwnSection:
     """Returns what is shown of a suite: its methods, and what the recommended has over each."""
-    found = outcome(contest, records)
+    found = contest_result(contest, records)
     if found is None:
         command = f"allotment run remedy --suite {contest.name}"
         return OwnSection(sentences=(f"Not run yet; the command is `{command}`.",))
@@ -134,7 +134,7 @@ def _size(runs: Sequence[RunRecord]) -> str:
     return f"{runs[0].header.n_parameters:,}"
 
 
-def _verdict(found: Outcome, method: str) -> str:
+def _verdict(found: ContestResult, method: str) -> str:
     labels = {method.name: method.label for method in found.contest.methods}
     own = found.standings[method].over_better
     _, _, unit = _units(found.runs[method])
@@ -147,18 +147,18 @@ def _verdict(found: Outcome, method: str) -> str:
 
 def summary_text(records: Sequence[RunRecord]) -> str:
     """Returns whether the goal is met, and what a choice on validation is worth."""
-    ran = _outcomes(records)
+    ran = _contest_results(records)
     return " ".join([_goal_text(ran), *_candidate_texts(ran), *_choice_text(ran)[:1]])
 
 
-def _outcomes(records: Sequence[RunRecord]) -> list[Outcome]:
+def _contest_results(records: Sequence[RunRecord]) -> list[ContestResult]:
     """Returns what each of the contests showed that ran."""
-    return [own for each in CONTESTS if (own := outcome(each, records)) is not None]
+    return [own for each in CONTESTS if (own := contest_result(each, records)) is not None]
 
 
 def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
     """Returns all suites at once, and whether the goal is met."""
-    found = {contest.name: outcome(contest, records) for contest in CONTESTS}
+    found = {contest.name: contest_result(contest, records) for contest in CONTESTS}
 
     def result(method: str, name: str) -> str:
         own = found[name]
@@ -170,7 +170,7 @@ def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
         contest = next(each for each in CONTESTS if each.name == name)
         return result(contest.alone, name) if contest.alone else "does not fit"
 
-    def over(of: Callable[[Outcome], Advantage | None]) -> Callable[[str], str]:
+    def over(of: Callable[[ContestResult], Advantage | None]) -> Callable[[str], str]:
         def cell(name: str) -> str:
             own = found[name]
             gained = None if own is None else of(own)
@@ -199,17 +199,17 @@ def remedy_overview(records: Sequence[RunRecord]) -> OwnSection:
     return OwnSection(sentences=tuple(said), tables=tables)
 
 
-def _over_better(method: str, own: Outcome) -> Advantage | None:
+def _over_better(method: str, own: ContestResult) -> Advantage | None:
     found = own.standings.get(method)
     return None if found is None else found.over_better.over_baseline
 
 
-def _choice_text(ran: Sequence[Outcome]) -> list[str]:
+def _choice_text(ran: Sequence[ContestResult]) -> list[str]:
     """Returns what it is worth to train all ways and to take the one that validation prefers."""
     if not ran:
         return []
 
-    def named(of: Callable[[Outcome], Advantage], sign: int) -> str:
+    def named(of: Callable[[ContestResult], Advantage], sign: int) -> str:
         return _list([own.contest.name for own in ran if of(own).sign == sign])
 
     return [
@@ -224,7 +224,7 @@ def _choice_text(ran: Sequence[Outcome]) -> list[str]:
     ]
 
 
-def _goal_text(ran: Sequence[Outcome]) -> str:
+def _goal_text(ran: Sequence[ContestResult]) -> str:
     """Returns whether the goal is met: nowhere worse, and better on at least three suites."""
     if not ran:
         return "The recommended allocation (`allotment run remedy --suite NAME`) is not run yet."
@@ -241,7 +241,7 @@ def _goal_text(ran: Sequence[Outcome]) -> str:
     )
 
 
-def _candidate_texts(ran: Sequence[Outcome]) -> list[str]:
+def _candidate_texts(ran: Sequence[ContestResult]) -> list[str]:
     """Returns how the candidates do where they ran, a sentence each."""
     said = []
     for method in CANDIDATES:
